@@ -1,6 +1,6 @@
-// The Go client against a server: typed clients in protobuf, informers, pages, conflicts, patches, server-side apply.
+// Tests of client-go against a server: typed clients in protobuf, informers, pagination, conflicts, patches, server-side apply.
 //
-// The server is the one of $KUBECONFIG. Each test is a function; one line says what became of it.
+// The server is the one of $KUBECONFIG. Each test is a function and prints one line with its outcome.
 package main
 
 import (
@@ -35,7 +35,7 @@ import (
 const (
 	namespace = "client-go"
 	protobuf  = "application/vnd.kubernetes.protobuf"
-	patience  = 30 * time.Second
+	timeout   = 30 * time.Second
 )
 
 type suite struct {
@@ -49,17 +49,17 @@ type test struct {
 }
 
 var tests = []test{
-	{"typed clients speak protobuf", life},
-	{"of two writers the second meets a conflict, and a retry wins", conflict},
-	{"an object can be patched in three ways", patches},
-	{"a server-side apply owns what it sets and meets conflicts", apply},
-	{"a list comes in pages", pages},
-	{"a watch tells of every change", changes},
-	{"an informer starts with what is there and follows", informer},
-	{"the dynamic client reads what the typed one wrote", untyped},
-	{"a lease is taken and renewed", lease},
-	{"an invalid object is refused with its fields", invalid},
-	{"a chart is installed, upgraded by a merge in three ways, and removed", charts},
+	{"typed clients use protobuf", crud},
+	{"the second of two writers gets a conflict, and a retry succeeds", conflict},
+	{"an object is patched with three patch types", patches},
+	{"a server-side apply owns its fields and reports conflicts", apply},
+	{"a list is paginated", pages},
+	{"a watch delivers every change", changes},
+	{"an informer delivers the existing objects and then the changes", informer},
+	{"the dynamic client reads an object of the typed client", untyped},
+	{"a lease is acquired and renewed", lease},
+	{"an invalid object is rejected with its field errors", invalid},
+	{"a chart is installed, upgraded with a three-way merge, and uninstalled", charts},
 }
 
 func main() {
@@ -90,14 +90,14 @@ func connect(ctx context.Context) (suite, error) {
 	if err != nil {
 		return suite{}, err
 	}
-	plain := rest.CopyConfig(config)
+	jsonConfig := rest.CopyConfig(config)
 	config.ContentType = protobuf
 	config.AcceptContentTypes = protobuf
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return suite{}, err
 	}
-	untyped, err := dynamic.NewForConfig(plain)
+	untyped, err := dynamic.NewForConfig(jsonConfig)
 	if err != nil {
 		return suite{}, err
 	}
@@ -110,9 +110,9 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
 }
 
-func life(ctx context.Context, s suite) error {
+func crud(ctx context.Context, s suite) error {
 	maps := s.typed.CoreV1().ConfigMaps(namespace)
-	created, err := maps.Create(ctx, configMap("life", map[string]string{"a": "1"}), metav1.CreateOptions{})
+	created, err := maps.Create(ctx, configMap("crud", map[string]string{"a": "1"}), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -121,18 +121,18 @@ func life(ctx context.Context, s suite) error {
 	if err != nil {
 		return err
 	}
-	read, err := maps.Get(ctx, "life", metav1.GetOptions{})
+	read, err := maps.Get(ctx, "crud", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	if !reflect.DeepEqual(read.Data, updated.Data) || read.UID != created.UID {
 		return fmt.Errorf("read %v, wrote %v", read, updated)
 	}
-	if err := maps.Delete(ctx, "life", metav1.DeleteOptions{}); err != nil {
+	if err := maps.Delete(ctx, "crud", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	_, err = maps.Get(ctx, "life", metav1.GetOptions{})
-	return wanted(err, apierrors.IsNotFound)
+	_, err = maps.Get(ctx, "crud", metav1.GetOptions{})
+	return expectError(err, apierrors.IsNotFound)
 }
 
 func conflict(ctx context.Context, s suite) error {
@@ -148,7 +148,7 @@ func conflict(ctx context.Context, s suite) error {
 	}
 	other.Data["a"] = "other"
 	_, err = maps.Update(ctx, other, metav1.UpdateOptions{})
-	if err := wanted(err, apierrors.IsConflict); err != nil {
+	if err := expectError(err, apierrors.IsConflict); err != nil {
 		return err
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -188,18 +188,18 @@ func patches(ctx context.Context, s suite) error {
 
 func apply(ctx context.Context, s suite) error {
 	maps := s.typed.CoreV1().ConfigMaps(namespace)
-	by := func(manager, value string, force bool) error {
+	applyAs := func(manager, value string, force bool) error {
 		object := applycorev1.ConfigMap("applied", namespace).WithData(map[string]string{"a": value})
 		_, err := maps.Apply(ctx, object, metav1.ApplyOptions{FieldManager: manager, Force: force})
 		return err
 	}
-	if err := by("one", "1", false); err != nil {
+	if err := applyAs("one", "1", false); err != nil {
 		return err
 	}
-	if err := wanted(by("two", "2", false), apierrors.IsConflict); err != nil {
+	if err := expectError(applyAs("two", "2", false), apierrors.IsConflict); err != nil {
 		return err
 	}
-	return by("two", "2", true)
+	return applyAs("two", "2", true)
 }
 
 func pages(ctx context.Context, s suite) error {
@@ -258,7 +258,7 @@ func changes(ctx context.Context, s suite) error {
 			if event.Type != expected {
 				return fmt.Errorf("%s instead of %s", event.Type, expected)
 			}
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			return fmt.Errorf("no %s", expected)
 		}
 	}
@@ -266,7 +266,7 @@ func changes(ctx context.Context, s suite) error {
 }
 
 func informer(ctx context.Context, s suite) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	maps := s.typed.CoreV1().ConfigMaps(namespace)
 	if _, err := maps.Create(ctx, configMap("informed-0", nil), metav1.CreateOptions{}); err != nil {
@@ -297,7 +297,7 @@ func informer(ctx context.Context, s suite) error {
 				return nil
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("the informer was not told")
+			return fmt.Errorf("the informer did not deliver the object")
 		}
 	}
 }
@@ -322,7 +322,7 @@ func untyped(ctx context.Context, s suite) error {
 	}
 	sort.Strings(keys)
 	if !reflect.DeepEqual(keys, []string{"apiVersion", "data", "kind", "metadata"}) {
-		return fmt.Errorf("it has %v", keys)
+		return fmt.Errorf("the object has the keys %v", keys)
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ func lease(ctx context.Context, s suite) error {
 
 func invalid(ctx context.Context, s suite) error {
 	_, err := s.typed.CoreV1().ConfigMaps(namespace).Create(ctx, configMap("Not_Valid", nil), metav1.CreateOptions{})
-	if err := wanted(err, apierrors.IsInvalid); err != nil {
+	if err := expectError(err, apierrors.IsInvalid); err != nil {
 		return err
 	}
 	causes := err.(apierrors.APIStatus).Status().Details.Causes
@@ -361,8 +361,8 @@ func invalid(ctx context.Context, s suite) error {
 	return nil
 }
 
-// wanted says what is wrong with an error that should be of this kind.
-func wanted(err error, is func(error) bool) error {
+// expectError returns an error unless err is of the expected kind.
+func expectError(err error, is func(error) bool) error {
 	if err == nil {
 		return fmt.Errorf("the call succeeded")
 	}

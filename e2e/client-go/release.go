@@ -22,19 +22,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A chart of our own, written out by the templates of Go as Helm's are.
+// A chart of our own, rendered with Go templates as Helm does.
 //
 //go:embed chart/*.yaml
 var chart embed.FS
 
-// What a release of the chart is made with.
+// The values of a release.
 type values struct {
 	Name, Image, Greeting string
 	Metrics               bool
 }
 
-// In the order they are installed; they are removed in the opposite one.
-var charted = []schema.GroupVersionResource{
+// The resources of the chart in the order of installation; they are deleted in reverse order.
+var resources = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "serviceaccounts"},
 	{Version: "v1", Resource: "configmaps"},
 	{Version: "v1", Resource: "services"},
@@ -44,7 +44,7 @@ var charted = []schema.GroupVersionResource{
 // The objects of a release by resource.
 type release map[schema.GroupVersionResource]*unstructured.Unstructured
 
-// Installs a chart, lets others change it, upgrades it by a merge in three ways as Helm does, and removes it.
+// Installs a chart, changes it with another field manager, upgrades it with a three-way merge as Helm does, and uninstalls it.
 func charts(ctx context.Context, s suite) error {
 	first, err := render(values{"shop", "shop:1", "hello", false})
 	if err != nil {
@@ -53,7 +53,7 @@ func charts(ctx context.Context, s suite) error {
 	if err := s.upgrade(ctx, 1, release{}, first); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	if err := s.meddle(ctx); err != nil {
+	if err := s.changeAsOtherManager(ctx); err != nil {
 		return err
 	}
 	second, err := render(values{"shop", "shop:2", "welcome", true})
@@ -74,7 +74,7 @@ func render(values values) (release, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := release{}
+	objects := release{}
 	for _, one := range parsed.Templates() {
 		var text bytes.Buffer
 		if err := one.Execute(&text, values); err != nil {
@@ -89,34 +89,34 @@ func render(values values) (release, error) {
 		}
 		kind, _ := object["kind"].(string)
 		is := func(gvr schema.GroupVersionResource) bool { return gvr.Resource == strings.ToLower(kind)+"s" }
-		made[charted[slices.IndexFunc(charted, is)]] = &unstructured.Unstructured{Object: object}
+		objects[resources[slices.IndexFunc(resources, is)]] = &unstructured.Unstructured{Object: object}
 	}
-	return made, nil
+	return objects, nil
 }
 
 func (s suite) objects(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 	return s.dynamic.Resource(gvr).Namespace(namespace)
 }
 
-// Brings what is there from one release to the next: creates, merges, removes; and keeps a record.
+// Moves the objects from one release to the next (create, merge, delete), and stores the release record.
 func (s suite) upgrade(ctx context.Context, revision int, before, after release) error {
-	for _, gvr := range charted {
-		object, wanted := after[gvr]
-		old, was := before[gvr]
+	for _, gvr := range resources {
+		object, isNew := after[gvr]
+		old, isOld := before[gvr]
 		var err error
 		switch {
-		case wanted && !was:
+		case isNew && !isOld:
 			_, err = s.objects(gvr).Create(ctx, object, metav1.CreateOptions{FieldManager: "helm"})
-		case wanted:
+		case isNew:
 			err = s.merge(ctx, gvr, old, object)
-		case was:
+		case isOld:
 			err = s.objects(gvr).Delete(ctx, old.GetName(), metav1.DeleteOptions{})
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", gvr.Resource, err)
 		}
 	}
-	manifest, err := json.Marshal(after[charted[3]])
+	manifest, err := json.Marshal(after[resources[3]])
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s suite) upgrade(ctx context.Context, revision int, before, after release)
 	return err
 }
 
-// The last manifest, the new one and what is there make a strategic merge patch.
+// Patches an object with the three-way strategic merge of the last manifest, the new manifest and the live object.
 func (s suite) merge(ctx context.Context, gvr schema.GroupVersionResource, old, object *unstructured.Unstructured) error {
 	live, err := s.objects(gvr).Get(ctx, old.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -146,13 +146,13 @@ func (s suite) merge(ctx context.Context, gvr schema.GroupVersionResource, old, 
 	if err != nil {
 		return err
 	}
-	var texts [3][]byte
+	var manifests [3][]byte
 	for i, one := range []*unstructured.Unstructured{old, object, live} {
-		if texts[i], err = json.Marshal(one); err != nil {
+		if manifests[i], err = json.Marshal(one); err != nil {
 			return err
 		}
 	}
-	patch, err := strategicpatch.CreateThreeWayMergePatch(texts[0], texts[1], texts[2], lookup, true)
+	patch, err := strategicpatch.CreateThreeWayMergePatch(manifests[0], manifests[1], manifests[2], lookup, true)
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func (s suite) merge(ctx context.Context, gvr schema.GroupVersionResource, old, 
 	return err
 }
 
-// Others scale the deployment and put a container of theirs into it.
-func (s suite) meddle(ctx context.Context) error {
+// Scales the Deployment and adds a sidecar as another field manager.
+func (s suite) changeAsOtherManager(ctx context.Context) error {
 	patch := `{"spec":{"replicas":4,"template":{"spec":{"containers":[{"name":"sidecar","image":"side:1"}]}}}}`
 	options := metav1.PatchOptions{FieldManager: "mesh"}
 	deployments := s.typed.AppsV1().Deployments(namespace)
@@ -179,7 +179,7 @@ func (s suite) checkUpgraded(ctx context.Context) error {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		images = append(images, container.Image)
 		if len(container.Env) > 0 {
-			return fmt.Errorf("what the chart no longer says is still there: %v", container.Env)
+			return fmt.Errorf("a field removed from the chart still exists: %v", container.Env)
 		}
 	}
 	slices.Sort(images)
@@ -195,14 +195,14 @@ func (s suite) checkUpgraded(ctx context.Context) error {
 	}
 	_, err = s.typed.CoreV1().ServiceAccounts(namespace).Get(ctx, "shop-scraper", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("what left the chart is still there: %v", err)
+		return fmt.Errorf("an object removed from the chart still exists: %v", err)
 	}
 	return nil
 }
 
 func (s suite) uninstall(ctx context.Context, installed release) error {
-	for _, gvr := range slices.Backward(charted) {
-		if object, there := installed[gvr]; there {
+	for _, gvr := range slices.Backward(resources) {
+		if object, exists := installed[gvr]; exists {
 			if err := s.objects(gvr).Delete(ctx, object.GetName(), metav1.DeleteOptions{}); err != nil {
 				return err
 			}
@@ -215,12 +215,12 @@ func (s suite) uninstall(ctx context.Context, installed release) error {
 		return err
 	}
 	if len(found.Items) != 2 {
-		return fmt.Errorf("%d records of releases", len(found.Items))
+		return fmt.Errorf("%d release records", len(found.Items))
 	}
 	if err := secrets.DeleteCollection(ctx, metav1.DeleteOptions{}, records); err != nil {
 		return err
 	}
-	for _, gvr := range charted {
+	for _, gvr := range resources {
 		left, err := s.objects(gvr).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=shop"})
 		if err != nil {
 			return err

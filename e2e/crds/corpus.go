@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Go module at a version, and where in it the definitions are.
+// source is a Go module at a version, and the paths of its CRDs.
 type source struct {
 	Module string
 	Globs  []string
 }
 
-// Versions are pinned, so that everybody tests the same. Nothing of this is kept in the project.
+// Versions are pinned, so that all runs test the same CRDs. They are downloaded, not stored in the repository.
 var sources = []source{
 	{"sigs.k8s.io/gateway-api@v1.5.0", []string{"config/crd/experimental/*.yaml"}},
 	{"github.com/cert-manager/cert-manager@v1.21.2", []string{"deploy/crds/*.yaml"}},
@@ -43,48 +43,48 @@ var sources = []source{
 	{"github.com/elastic/cloud-on-k8s/v3@v3.5.0", []string{"config/crds/v1/resources/*.yaml"}},
 }
 
-// What was fetched: the module and the files in it.
-type fetched struct {
+// module is a downloaded module and its files with CRDs.
+type module struct {
 	Module string
 	Files  []string
 }
 
-// Fetches what can be fetched; says what cannot, and why.
-func fetch() ([]fetched, error) {
+// fetch downloads all modules. It prints those that cannot be downloaded, with the reason.
+func fetch() ([]module, error) {
 	goProgram := os.Getenv("SETPOINT_GO")
 	if goProgram == "" {
 		goProgram = "go"
 	}
-	var all []fetched
+	var all []module
 	for _, source := range sources {
 		files, err := source.fetch(goProgram)
 		if err != nil {
-			fmt.Printf("not there %s: %v\n", source.Module, err)
+			fmt.Printf("unavailable: %s: %v\n", source.Module, err)
 			continue
 		}
-		all = append(all, fetched{source.Module, files})
+		all = append(all, module{source.Module, files})
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("none of %d modules can be fetched", len(sources))
+		return nil, fmt.Errorf("none of %d modules can be downloaded", len(sources))
 	}
 	return all, nil
 }
 
 func (s source) fetch(goProgram string) ([]string, error) {
-	var answer struct{ Dir, Error string }
+	var result struct{ Dir, Error string }
 	command := exec.Command(goProgram, "mod", "download", "-json", s.Module)
-	// Outside of any module, whose own rules would count otherwise.
+	// Outside of any module: a go.mod would affect the download.
 	command.Dir = os.TempDir()
-	out, failed := command.Output()
-	if err := json.Unmarshal(out, &answer); err != nil {
-		return nil, fmt.Errorf("%v (%v)", failed, err)
+	out, runErr := command.Output()
+	if err := json.Unmarshal(out, &result); err != nil {
+		return nil, fmt.Errorf("%v (%v)", runErr, err)
 	}
-	if answer.Error != "" || answer.Dir == "" {
-		return nil, fmt.Errorf("%s", strings.SplitN(answer.Error, "\n", 2)[0])
+	if result.Error != "" || result.Dir == "" {
+		return nil, fmt.Errorf("%s", strings.SplitN(result.Error, "\n", 2)[0])
 	}
 	var files []string
 	for _, glob := range s.Globs {
-		found, err := filepath.Glob(filepath.Join(answer.Dir, glob))
+		found, err := filepath.Glob(filepath.Join(result.Dir, glob))
 		if err != nil {
 			return nil, err
 		}
@@ -96,27 +96,27 @@ func (s source) fetch(goProgram string) ([]string, error) {
 	return files, nil
 }
 
-// The definitions in a file, each as it was written and as a type.
-func read(file string) ([]definition, error) {
-	text, err := os.ReadFile(file)
+// read returns the CRDs in a file.
+func read(file string) ([]crd, error) {
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var found []definition
-	for _, document := range bytes.Split(text, []byte("\n---")) {
-		raw, err := yaml.YAMLToJSON(document)
+	var found []crd
+	for _, document := range bytes.Split(content, []byte("\n---")) {
+		text, err := yaml.YAMLToJSON(document)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		var typed apiextensionsv1.CustomResourceDefinition
-		if err := json.Unmarshal(raw, &typed); err != nil || typed.Kind != "CustomResourceDefinition" {
+		if err := json.Unmarshal(text, &typed); err != nil || typed.Kind != "CustomResourceDefinition" {
 			continue
 		}
-		whole := map[string]any{}
-		if err := json.Unmarshal(raw, &whole); err != nil {
+		raw := map[string]any{}
+		if err := json.Unmarshal(text, &raw); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		found = append(found, definition{whole, typed})
+		found = append(found, crd{raw, typed})
 	}
 	return found, nil
 }

@@ -1,8 +1,8 @@
-// Definitions of the ecosystem against a server: each is accepted, a valid object of each version is stored as
-// Kubernetes' own library would keep it, and broken ones are refused with the fields that the library names.
+// Tests of a server with CRDs of the ecosystem. The server must accept each CRD, store a valid object of each version as
+// Kubernetes' own library does, and reject invalid ones with the errors of the library.
 //
-// `suite fetch FILE` fetches the definitions and writes where they are; `suite FILE` runs against the server of
-// $KUBECONFIG. What cannot be fetched is named; too few are a failure.
+// `suite fetch FILE` downloads the CRDs and writes their paths to the file; `suite FILE` runs against the server of
+// $KUBECONFIG. CRDs that cannot be downloaded are reported; too few are a failure.
 package main
 
 import (
@@ -27,22 +27,26 @@ import (
 )
 
 const (
-	// How many definitions must have passed with an object of theirs.
-	floor    = 40
-	patience = 20 * time.Second
+	// The minimum number of CRDs that must pass with an object.
+	minPassed = 40
+	timeout   = 20 * time.Second
 )
 
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-type definition struct {
-	whole map[string]any
+// crd is a CRD as it was published, and decoded.
+type crd struct {
+	raw   map[string]any
 	typed apiextensionsv1.CustomResourceDefinition
 }
 
-// What was seen, for the last line.
+// tally counts the outcomes.
 type tally struct {
-	definitions, refused, stored, byRules, broken int
-	problems                                      []string
+	// CRDs that the server accepted, and those that it rejected as the library does.
+	accepted, rejected int
+	// Valid objects stored, invalid objects rejected, and objects without a variant that satisfies the CEL rules.
+	stored, invalid, skippedByRules int
+	problems                        []string
 }
 
 func main() {
@@ -78,7 +82,7 @@ func run(file string) error {
 	if err != nil {
 		return err
 	}
-	var all []fetched
+	var all []module
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
@@ -97,31 +101,31 @@ func run(file string) error {
 	for _, module := range all {
 		before := sum
 		for _, file := range module.Files {
-			definitions, err := read(file)
+			found, err := read(file)
 			if err != nil {
 				sum.problem("%v", err)
 			}
-			for _, definition := range definitions {
-				sum.try(ctx, client, definition)
+			for _, crd := range found {
+				sum.try(ctx, client, crd)
 			}
 		}
-		fmt.Printf("%-62s %3d definitions, %3d objects stored, %4d broken ones refused\n", module.Module,
-			sum.definitions-before.definitions, sum.stored-before.stored, sum.broken-before.broken)
+		fmt.Printf("%-62s %3d CRDs, %3d objects stored, %4d invalid ones rejected\n", module.Module,
+			sum.accepted-before.accepted, sum.stored-before.stored, sum.invalid-before.invalid)
 	}
-	return sum.told()
+	return sum.report()
 }
 
-func (t *tally) told() error {
+func (t *tally) report() error {
 	for _, problem := range t.problems {
 		fmt.Println("FAILED ", problem)
 	}
-	fmt.Printf("%d definitions accepted and %d rightly refused, %d objects stored, %d broken objects refused, %d objects left to rules in CEL\n",
-		t.definitions, t.refused, t.stored, t.broken, t.byRules)
+	fmt.Printf("%d CRDs accepted and %d rightly rejected, %d objects stored, %d invalid objects rejected, %d versions without an object that satisfies its CEL rules\n",
+		t.accepted, t.rejected, t.stored, t.invalid, t.skippedByRules)
 	if len(t.problems) > 0 {
 		return fmt.Errorf("%d disagreements", len(t.problems))
 	}
-	if t.definitions < floor || t.stored < floor {
-		return fmt.Errorf("at least %d definitions with an object are wanted", floor)
+	if t.accepted < minPassed || t.stored < minPassed {
+		return fmt.Errorf("at least %d CRDs with an object must pass", minPassed)
 	}
 	return nil
 }
@@ -130,71 +134,71 @@ func (t *tally) problem(format string, args ...any) {
 	t.problems = append(t.problems, fmt.Sprintf(format, args...))
 }
 
-// Takes one definition through its life.
-func (t *tally) try(ctx context.Context, client dynamic.Interface, definition definition) {
-	name := definition.typed.Name
-	// Definitions of an operator may name a webhook that is not there to convert; versions are of one form then.
-	definition.typed.Spec.Conversion = nil
-	if spec, is := definition.whole["spec"].(map[string]any); is {
+// try creates one CRD, its objects, and deletes it.
+func (t *tally) try(ctx context.Context, client dynamic.Interface, crd crd) {
+	name := crd.typed.Name
+	// The conversion webhook of an operator does not run here, so the strategy is None.
+	crd.typed.Spec.Conversion = nil
+	if spec, ok := crd.raw["spec"].(map[string]any); ok {
 		delete(spec, "conversion")
 	}
-	wrong, err := wrongIn(definition.typed)
+	expected, err := validateCRD(crd.typed)
 	if err != nil {
-		t.problem("%s: the library says %v", name, err)
+		t.problem("%s: error of the library: %v", name, err)
 		return
 	}
-	err = create(ctx, client, definition)
-	if len(wrong) > 0 {
-		if problem := refused(err, wrong, nil); problem != "" {
+	err = create(ctx, client, crd)
+	if len(expected) > 0 {
+		if problem := compareErrors(err, expected, nil); problem != "" {
 			t.problem("%s: %s", name, problem)
 		}
-		t.refused++
+		t.rejected++
 		return
 	}
 	if err != nil {
 		t.problem("%s is not accepted: %v", name, err)
 		return
 	}
-	t.definitions++
-	judges, stored, err := judges(definition.typed)
+	t.accepted++
+	served, storage, err := oracles(crd.typed)
 	if err != nil {
-		t.problem("%s: the library says %v", name, err)
+		t.problem("%s: error of the library: %v", name, err)
 	}
-	for version, judge := range judges {
-		t.objects(ctx, client, definition.typed, version, judge, stored)
+	for version, oracle := range served {
+		t.objects(ctx, client, crd.typed, version, oracle, storage)
 	}
-	// Only one definition is there at a time: the next one may want the same names.
-	if err := client.Resource(crds).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	// Only one CRD exists at a time: the next one may have the same names.
+	if err := client.Resource(crdResource).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.problem("%s is not deleted: %v", name, err)
 	}
 }
 
-// One judge for each version that is served, and the one of the version that is stored.
-func judges(typed apiextensionsv1.CustomResourceDefinition) (served map[string]*judge, stored *judge, err error) {
-	served = map[string]*judge{}
+// oracles returns one oracle for each served version, and that of the storage version.
+func oracles(typed apiextensionsv1.CustomResourceDefinition) (served map[string]*oracle, storage *oracle, err error) {
+	served = map[string]*oracle{}
 	for _, version := range typed.Spec.Versions {
-		judge, err := newJudge(typed, version)
+		oracle, err := newOracle(typed, version)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", version.Name, err)
 		}
 		if version.Served {
-			served[version.Name] = judge
+			served[version.Name] = oracle
 		}
 		if version.Storage {
-			stored = judge
+			storage = oracle
 		}
 	}
-	return served, stored, nil
+	return served, storage, nil
 }
 
-// Creates a definition, and waits until it is established.
-func create(ctx context.Context, client dynamic.Interface, definition definition) error {
-	_, err := client.Resource(crds).Create(ctx, &unstructured.Unstructured{Object: definition.whole}, metav1.CreateOptions{})
+// create creates a CRD and waits until it is established.
+func create(ctx context.Context, client dynamic.Interface, crd crd) error {
+	_, err := client.Resource(crdResource).Create(ctx, &unstructured.Unstructured{Object: crd.raw}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		found, err := client.Resource(crds).Get(ctx, definition.typed.Name, metav1.GetOptions{})
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		found, err := client.Resource(crdResource).Get(ctx, crd.typed.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -208,8 +212,8 @@ func isEstablished(condition any) bool {
 	return fields["type"] == "Established" && fields["status"] == "True"
 }
 
-// Stores a valid object of a version, and is refused with broken ones.
-func (t *tally) objects(ctx context.Context, client dynamic.Interface, typed apiextensionsv1.CustomResourceDefinition, version string, judge, kept *judge) {
+// objects creates a valid object of a version, and invalid ones, which the server must reject.
+func (t *tally) objects(ctx context.Context, client dynamic.Interface, typed apiextensionsv1.CustomResourceDefinition, version string, oracle, storage *oracle) {
 	resource := schema.GroupVersionResource{Group: typed.Spec.Group, Version: version, Resource: typed.Spec.Names.Plural}
 	var objects dynamic.ResourceInterface = client.Resource(resource)
 	if typed.Spec.Scope == apiextensionsv1.NamespaceScoped {
@@ -219,24 +223,24 @@ func (t *tally) objects(ctx context.Context, client dynamic.Interface, typed api
 		return objects.Create(ctx, &unstructured.Unstructured{Object: body}, metav1.CreateOptions{})
 	}
 	where := typed.Name + " " + version
-	body, valid := judge.object()
-	for _, wrong := range judge.broken(body) {
-		bySchema, byRules := judge.errors(wrong)
-		_, err := create(wrong)
-		if problem := refused(err, bySchema, byRules); problem != "" {
+	body, valid := oracle.object()
+	for _, invalid := range oracle.invalidVariants(body) {
+		bySchema, byRules := oracle.errors(invalid)
+		_, err := create(invalid)
+		if problem := compareErrors(err, bySchema, byRules); problem != "" {
 			t.problem("%s: %s", where, problem)
 			continue
 		}
-		t.broken++
+		t.invalid++
 	}
 	if !valid {
-		t.byRules++
+		t.skippedByRules++
 		return
 	}
-	expected := judge.stored(body, kept)
+	expected := oracle.stored(body, storage)
 	stored, err := create(body)
 	if err != nil {
-		t.problem("%s: a valid object is refused: %v", where, err)
+		t.problem("%s: a valid object is rejected: %v", where, err)
 		return
 	}
 	if problem := differs(stored.Object, expected); problem != "" {
@@ -249,43 +253,43 @@ func (t *tally) objects(ctx context.Context, client dynamic.Interface, typed api
 	}
 }
 
-// Why an answer is not the refusal that the library gives; nothing if it is.
-func refused(err error, bySchema, byRules []cause) string {
+// compareErrors returns how a response differs from the errors of the library; empty if it does not.
+func compareErrors(err error, bySchema, byRules []cause) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return fmt.Sprintf("a broken object is taken, or else: %v; expected %v", err, bySchema)
+		return fmt.Sprintf("an invalid object is accepted, or another error: %v; expected %v", err, bySchema)
 	}
 	if status.Status().Code != 422 || status.Status().Details == nil {
-		return fmt.Sprintf("not refused as invalid: %v; expected %v", err, bySchema)
+		return fmt.Sprintf("not rejected as Invalid: %v; expected %v", err, bySchema)
 	}
-	var told []cause
+	var reported []cause
 	for _, one := range status.Status().Details.Causes {
-		told = append(told, cause{string(one.Type), one.Field, one.Message})
+		reported = append(reported, cause{string(one.Type), one.Field, one.Message})
 	}
 	for _, one := range bySchema {
-		if !slices.Contains(told, one) {
-			return fmt.Sprintf("not told: %v; told: %v", one, told)
+		if !slices.Contains(reported, one) {
+			return fmt.Sprintf("missing error: %v; reported: %v", one, reported)
 		}
 	}
-	for _, one := range told {
-		besides := strings.HasSuffix(one.Message, unchecked) || strings.Contains(one.Message, unreadable)
-		if !slices.Contains(bySchema, one) && !slices.Contains(byRules, one) && !besides {
-			return fmt.Sprintf("told too much: %v; expected: %v", one, bySchema)
+	for _, one := range reported {
+		additional := strings.HasSuffix(one.Message, rulesNotChecked) || strings.Contains(one.Message, scaleAccessorError)
+		if !slices.Contains(bySchema, one) && !slices.Contains(byRules, one) && !additional {
+			return fmt.Sprintf("unexpected error: %v; expected: %v", one, bySchema)
 		}
 	}
 	return ""
 }
 
-// Whether what is stored is another than what the library keeps, metadata aside.
+// differs returns how a stored object differs from the expected one, without metadata; empty if it does not.
 func differs(stored, expected map[string]any) string {
 	for name, value := range expected {
-		if !isHead(name) && !reflect.DeepEqual(stored[name], value) {
-			return fmt.Sprintf("%s is stored as %v, not %v", name, stored[name], value)
+		if !isMeta(name) && !reflect.DeepEqual(stored[name], value) {
+			return fmt.Sprintf("%s is stored as %v, expected %v", name, stored[name], value)
 		}
 	}
 	for name := range stored {
-		if _, known := expected[name]; !known && !isHead(name) {
-			return fmt.Sprintf("%s is stored, though nobody gave it", name)
+		if _, known := expected[name]; !known && !isMeta(name) {
+			return fmt.Sprintf("%s is stored, but was not sent", name)
 		}
 	}
 	return ""

@@ -12,51 +12,52 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Schemas may be nested without end; what is below is left out.
-const deepest = 12
+// The maximum depth of generated objects; schemas may be recursive.
+const maxDepth = 12
 
-// A valid object: what must be there, and on top of it every optional field that keeps it valid.
-func (j *judge) object() (map[string]any, bool) {
-	object := runtime.DeepCopyJSON(j.head)
-	for name := range j.schema.Properties {
-		if isHead(name) {
+// object returns an object with all required fields and each optional field with which it stays valid, and whether it is
+// valid.
+func (o *oracle) object() (map[string]any, bool) {
+	object := runtime.DeepCopyJSON(o.typeAndMeta)
+	for name := range o.schema.Properties {
+		if isMeta(name) {
 			continue
 		}
-		if name == "spec" || slices.Contains(required(j.schema), name) {
-			property := j.schema.Properties[name]
+		if name == "spec" || slices.Contains(required(o.schema), name) {
+			property := o.schema.Properties[name]
 			object[name] = value(&property, 0)
 		}
 	}
-	valid := j.isValid(object)
-	for _, optional := range sorted(j.schema.Properties) {
-		property := j.schema.Properties[optional]
-		if isHead(optional) || optional == "status" {
+	valid := o.isValid(object)
+	for _, optional := range sorted(o.schema.Properties) {
+		property := o.schema.Properties[optional]
+		if isMeta(optional) || optional == "status" {
 			continue
 		}
 		fields, isMap := object[optional].(map[string]any)
 		if !isMap {
-			valid = j.try(object, []string{optional}, &property, valid)
+			valid = o.try(object, []string{optional}, &property, valid)
 			continue
 		}
 		for _, name := range sorted(property.Properties) {
-			if _, there := fields[name]; !there {
+			if _, exists := fields[name]; !exists {
 				inner := property.Properties[name]
-				valid = j.try(object, []string{optional, name}, &inner, valid)
+				valid = o.try(object, []string{optional, name}, &inner, valid)
 			}
 		}
 	}
 	return object, valid
 }
 
-// Adds a field, if the object is valid with it. Whether the object is valid now.
-func (j *judge) try(object map[string]any, path []string, schema *structural.Structural, valid bool) bool {
+// try adds a field if the object is valid with it. It returns whether the object is valid now.
+func (o *oracle) try(object map[string]any, path []string, schema *structural.Structural, valid bool) bool {
 	with := runtime.DeepCopyJSON(object)
 	parent := with
 	for _, name := range path[:len(path)-1] {
 		parent = parent[name].(map[string]any)
 	}
 	parent[path[len(path)-1]] = value(schema, 0)
-	if !j.isValid(with) {
+	if !o.isValid(with) {
 		return valid
 	}
 	for name, value := range with {
@@ -65,12 +66,12 @@ func (j *judge) try(object map[string]any, path []string, schema *structural.Str
 	return true
 }
 
-// What every object has, and no schema decides about.
-func isHead(name string) bool {
+// isMeta reports whether a top-level field is type or object metadata, to which no schema applies.
+func isMeta(name string) bool {
 	return name == "metadata" || name == "kind" || name == "apiVersion"
 }
 
-// What must be there, if the first of several alternatives is taken.
+// required returns the required fields, with the first alternative of anyOf and oneOf.
 func required(schema *structural.Structural) []string {
 	rules := schema.ValueValidation
 	if rules == nil {
@@ -90,7 +91,7 @@ func required(schema *structural.Structural) []string {
 	return names
 }
 
-// A small value that the schema allows, as far as one can be found by looking at it.
+// value returns a small value that the schema allows, as far as the schema alone determines one.
 func value(schema *structural.Structural, depth int) any {
 	if schema.Default.Object != nil {
 		return runtime.DeepCopyJSONValue(schema.Default.Object)
@@ -119,60 +120,60 @@ func value(schema *structural.Structural, depth int) any {
 }
 
 func mapping(schema *structural.Structural, depth int) any {
-	made := map[string]any{}
+	fields := map[string]any{}
 	if schema.XEmbeddedResource {
-		made["apiVersion"], made["kind"] = "v1", "ConfigMap"
-		made["metadata"] = map[string]any{"name": "inner"}
+		fields["apiVersion"], fields["kind"] = "v1", "ConfigMap"
+		fields["metadata"] = map[string]any{"name": "inner"}
 	}
-	if depth < deepest {
+	if depth < maxDepth {
 		for _, name := range required(schema) {
 			if property, known := schema.Properties[name]; known {
-				made[name] = value(&property, depth+1)
+				fields[name] = value(&property, depth+1)
 			}
 		}
 	}
 	rules := schema.ValueValidation
 	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Structural != nil {
-		for i := int64(0); i < max(1, at(rules, func(r *structural.ValueValidation) *int64 { return r.MinProperties })); i++ {
-			made[fmt.Sprintf("key%d", i)] = value(schema.AdditionalProperties.Structural, depth+1)
+		for i := int64(0); i < max(1, limitOf(rules, func(r *structural.ValueValidation) *int64 { return r.MinProperties })); i++ {
+			fields[fmt.Sprintf("key%d", i)] = value(schema.AdditionalProperties.Structural, depth+1)
 		}
 	}
-	return made
+	return fields
 }
 
 func list(schema *structural.Structural, depth int) any {
-	made := []any{}
-	least := at(schema.ValueValidation, func(r *structural.ValueValidation) *int64 { return r.MinItems })
-	if schema.Items == nil || depth >= deepest {
-		return made
+	items := []any{}
+	least := limitOf(schema.ValueValidation, func(r *structural.ValueValidation) *int64 { return r.MinItems })
+	if schema.Items == nil || depth >= maxDepth {
+		return items
 	}
 	for i := int64(0); i < max(1, least); i++ {
-		made = append(made, value(schema.Items, depth+1))
+		items = append(items, value(schema.Items, depth+1))
 	}
-	return made
+	return items
 }
 
 func number(rules *structural.ValueValidation) float64 {
 	if rules == nil {
 		return 1
 	}
-	found := 1.0
-	if rules.Minimum != nil && found < *rules.Minimum {
-		found = *rules.Minimum
+	result := 1.0
+	if rules.Minimum != nil && result < *rules.Minimum {
+		result = *rules.Minimum
 	}
-	if rules.Maximum != nil && found > *rules.Maximum {
-		found = *rules.Maximum
+	if rules.Maximum != nil && result > *rules.Maximum {
+		result = *rules.Maximum
 	}
-	if rules.ExclusiveMinimum && rules.Minimum != nil && found == *rules.Minimum {
-		found++
+	if rules.ExclusiveMinimum && rules.Minimum != nil && result == *rules.Minimum {
+		result++
 	}
 	if rules.MultipleOf != nil && *rules.MultipleOf > 0 {
-		found = math.Ceil(found / *rules.MultipleOf) * *rules.MultipleOf
+		result = math.Ceil(result / *rules.MultipleOf) * *rules.MultipleOf
 	}
-	return found
+	return result
 }
 
-// Examples of formats that the schemas name.
+// Examples of the formats in the schemas.
 var formats = map[string]string{
 	"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "duration": "5m", "uri": "https://example.com/a",
 	"byte": "YQ==", "uuid": "0e8e3b0f-4b3a-4b0e-9d0f-0a1b2c3d4e5f", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
@@ -192,14 +193,14 @@ func text(rules *structural.ValueValidation) string {
 			pattern = rules.AllOf[i].Pattern
 		}
 	}
-	least := int(at(rules, func(r *structural.ValueValidation) *int64 { return r.MinLength }))
+	least := int(limitOf(rules, func(r *structural.ValueValidation) *int64 { return r.MinLength }))
 	if pattern == "" {
 		return strings.Repeat("a", max(1, least))
 	}
 	return matching(pattern, least)
 }
 
-// Common texts come first, since they read well; the rest is made from the pattern.
+// matching returns a string that matches the pattern: a common one if possible, else one generated from the pattern.
 func matching(pattern string, least int) string {
 	compiled, err := regexp.Compile(pattern)
 	if err != nil {
@@ -215,11 +216,11 @@ func matching(pattern string, least int) string {
 	if err != nil {
 		return "a"
 	}
-	return written(parsed.Simplify(), least)
+	return generate(parsed.Simplify(), least)
 }
 
-// A text that an expression matches: the first alternative, the fewest repetitions.
-func written(expression *syntax.Regexp, least int) string {
+// generate returns a string that the expression matches: the first alternative, the fewest repetitions.
+func generate(expression *syntax.Regexp, least int) string {
 	switch expression.Op {
 	case syntax.OpLiteral:
 		return string(expression.Rune)
@@ -228,36 +229,36 @@ func written(expression *syntax.Regexp, least int) string {
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		return "a"
 	case syntax.OpCapture, syntax.OpPlus:
-		return written(expression.Sub[0], least)
+		return generate(expression.Sub[0], least)
 	case syntax.OpAlternate:
-		return written(expression.Sub[0], least)
+		return generate(expression.Sub[0], least)
 	case syntax.OpStar:
-		return strings.Repeat(written(expression.Sub[0], 0), min(least, 64))
+		return strings.Repeat(generate(expression.Sub[0], 0), min(least, 64))
 	case syntax.OpRepeat:
-		return strings.Repeat(written(expression.Sub[0], 0), expression.Min)
+		return strings.Repeat(generate(expression.Sub[0], 0), expression.Min)
 	case syntax.OpConcat:
 		var all strings.Builder
 		for _, sub := range expression.Sub {
-			all.WriteString(written(sub, max(0, least-all.Len())))
+			all.WriteString(generate(sub, max(0, least-all.Len())))
 		}
 		return all.String()
 	}
 	return ""
 }
 
-// A letter of the class if it has one.
+// member returns a character of the class, preferably a letter.
 func member(class []rune) rune {
-	for _, wanted := range []rune{'a', 'A', '1'} {
+	for _, preferred := range []rune{'a', 'A', '1'} {
 		for i := 0; i+1 < len(class); i += 2 {
-			if class[i] <= wanted && wanted <= class[i+1] {
-				return wanted
+			if class[i] <= preferred && preferred <= class[i+1] {
+				return preferred
 			}
 		}
 	}
 	return class[0]
 }
 
-func at(rules *structural.ValueValidation, limit func(*structural.ValueValidation) *int64) int64 {
+func limitOf(rules *structural.ValueValidation, limit func(*structural.ValueValidation) *int64) int64 {
 	if rules == nil || limit(rules) == nil {
 		return 0
 	}

@@ -1,6 +1,6 @@
-// The Node client against a server: create, read, update, patch, watch, informer, pages, conflict, delete.
+// Tests of the Node client against a server: create, read, update, patch, watch, informer, pagination, conflict, delete.
 //
-// The server is the one of $KUBECONFIG. Each test is a function; one line says what became of it.
+// The server is the one of $KUBECONFIG. Each test is a function and prints one line with its outcome.
 import assert from 'node:assert/strict';
 import * as k8s from '@kubernetes/client-node';
 
@@ -11,14 +11,14 @@ const core = config.makeApiClient(k8s.CoreV1Api);
 
 const configMap = (name, data = {}, labels = {}) => ({ metadata: { name, labels }, data });
 
-async function refused(code, call) {
+async function expectStatus(code, call) {
   try {
     await call();
   } catch (error) {
     assert.equal(error.code, code, String(error));
     return error;
   }
-  assert.fail(`the call succeeded, ${code} was wanted`);
+  assert.fail(`the call succeeded, expected ${code}`);
 }
 
 const mergePatch = k8s.setHeaderOptions('Content-Type', k8s.PatchStrategy.MergePatch);
@@ -27,17 +27,17 @@ const strategicPatch = k8s.setHeaderOptions('Content-Type', k8s.PatchStrategy.St
 
 const tests = {
   async 'objects are created, read, updated and deleted'() {
-    const name = 'life';
+    const name = 'crud';
     await core.createNamespacedConfigMap({ namespace, body: configMap(name, { a: '1' }) });
     const read = await core.readNamespacedConfigMap({ namespace, name });
     read.data.b = '2';
     await core.replaceNamespacedConfigMap({ namespace, name, body: read });
     assert.deepEqual((await core.readNamespacedConfigMap({ namespace, name })).data, { a: '1', b: '2' });
     await core.deleteNamespacedConfigMap({ namespace, name });
-    await refused(404, () => core.readNamespacedConfigMap({ namespace, name }));
+    await expectStatus(404, () => core.readNamespacedConfigMap({ namespace, name }));
   },
 
-  async 'an object can be patched in three ways'() {
+  async 'an object is patched with three patch types'() {
     const name = 'patched';
     await core.createNamespacedConfigMap({ namespace, body: configMap(name, { a: '1' }) });
     await core.patchNamespacedConfigMap({ namespace, name, body: { data: { b: '2' } } }, mergePatch);
@@ -46,7 +46,7 @@ const tests = {
     assert.deepEqual((await core.readNamespacedConfigMap({ namespace, name })).data, { b: '2', c: '3' });
   },
 
-  async 'of two writers the second meets a conflict'() {
+  async 'the second of two writers gets a conflict'() {
     const name = 'contested';
     await core.createNamespacedConfigMap({ namespace, body: configMap(name, { a: '1' }) });
     const one = await core.readNamespacedConfigMap({ namespace, name });
@@ -54,10 +54,10 @@ const tests = {
     one.data.a = 'one';
     await core.replaceNamespacedConfigMap({ namespace, name, body: one });
     other.data.a = 'other';
-    await refused(409, () => core.replaceNamespacedConfigMap({ namespace, name, body: other }));
+    await expectStatus(409, () => core.replaceNamespacedConfigMap({ namespace, name, body: other }));
   },
 
-  async 'a list comes in pages'() {
+  async 'a list is paginated'() {
     for (let number = 0; number < 5; number += 1) {
       await core.createNamespacedConfigMap({ namespace, body: configMap(`page-${number}`, {}, { of: 'pages' }) });
     }
@@ -71,7 +71,7 @@ const tests = {
     assert.deepEqual(names, [0, 1, 2, 3, 4].map((number) => `page-${number}`));
   },
 
-  async 'a watch tells of every change'() {
+  async 'a watch delivers every change'() {
     const name = 'watched';
     const start = (await core.listNamespacedConfigMap({ namespace })).metadata.resourceVersion;
     const seen = [];
@@ -95,7 +95,7 @@ const tests = {
     assert.deepEqual(seen, ['ADDED', 'MODIFIED', 'DELETED']);
   },
 
-  async 'an informer starts with what is there and follows'() {
+  async 'an informer delivers the existing objects and then the changes'() {
     await core.createNamespacedConfigMap({ namespace, body: configMap('informed-0', {}, { of: 'informer' }) });
     const list = () => core.listNamespacedConfigMap({ namespace, labelSelector: 'of=informer' });
     const informer = k8s.makeInformer(config, `/api/v1/namespaces/${namespace}/configmaps`, list, 'of=informer');
@@ -113,16 +113,16 @@ const tests = {
     assert.deepEqual(seen, ['informed-0', 'informed-1']);
   },
 
-  async 'an object of any kind goes by its document'() {
+  async 'the generic client creates, reads and deletes an object of any kind'() {
     const objects = k8s.KubernetesObjectApi.makeApiClient(config);
-    const document = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'any', namespace }, data: { a: '1' } };
-    await objects.create(document);
-    const read = await objects.read(document);
+    const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'any', namespace }, data: { a: '1' } };
+    await objects.create(object);
+    const read = await objects.read(object);
     assert.equal(read.data.a, '1');
-    await objects.delete(document);
+    await objects.delete(object);
   },
 
-  async 'a server-side apply owns what it sets'() {
+  async 'a server-side apply owns its fields'() {
     const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'applied' }, data: { a: '1' } };
     const options = k8s.setHeaderOptions('Content-Type', k8s.PatchStrategy.ServerSideApply);
     const applied = await core.patchNamespacedConfigMap({ namespace, name: 'applied', body, fieldManager: 'node' }, options);

@@ -1,6 +1,6 @@
-"""The Python client against a server: create, read, update, patch, watch, pages, conflict, delete.
+"""Tests of the Python client against a server: create, read, update, patch, watch, pagination, conflict, delete.
 
-The server is the one of $KUBECONFIG. Each test is a function; one line says what became of it.
+The server is the one of $KUBECONFIG. Each test is a function and prints one line with its outcome.
 """
 import sys
 import threading
@@ -19,9 +19,9 @@ def test(function):
     return function
 
 
-def not_yet(function):
-    """What does not work yet is tried all the same: once it works, the mark must go."""
-    function.not_yet = True
+def expected_failure(function):
+    """Marks an expected failure. It still runs: once it passes, the mark must be removed."""
+    function.expected_failure = True
     return function
 
 
@@ -29,30 +29,30 @@ def config_map(name, **data):
     return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data=data)
 
 
-def refused(status, call):
+def expect_status(status, call):
     try:
         call()
     except ApiException as error:
-        assert error.status == status, f"{error.status} instead of {status}: {error.body}"
+        assert error.status == status, f"expected {status}, got {error.status}: {error.body}"
         return error
-    raise AssertionError(f"the call succeeded, {status} was wanted")
+    raise AssertionError(f"the call succeeded, expected {status}")
 
 
 @test
 def objects_are_created_read_updated_and_deleted(core):
-    created = core.create_namespaced_config_map(NAMESPACE, config_map("life", a="1"))
+    created = core.create_namespaced_config_map(NAMESPACE, config_map("crud", a="1"))
     assert created.metadata.uid and created.metadata.resource_version
-    read = core.read_namespaced_config_map("life", NAMESPACE)
+    read = core.read_namespaced_config_map("crud", NAMESPACE)
     assert read.data == {"a": "1"}
     read.data["b"] = "2"
-    core.replace_namespaced_config_map("life", NAMESPACE, read)
-    assert core.read_namespaced_config_map("life", NAMESPACE).data == {"a": "1", "b": "2"}
-    core.delete_namespaced_config_map("life", NAMESPACE)
-    refused(404, lambda: core.read_namespaced_config_map("life", NAMESPACE))
+    core.replace_namespaced_config_map("crud", NAMESPACE, read)
+    assert core.read_namespaced_config_map("crud", NAMESPACE).data == {"a": "1", "b": "2"}
+    core.delete_namespaced_config_map("crud", NAMESPACE)
+    expect_status(404, lambda: core.read_namespaced_config_map("crud", NAMESPACE))
 
 
 @test
-def an_object_can_be_patched_in_three_ways(core):
+def an_object_is_patched_with_three_patch_types(core):
     core.create_namespaced_config_map(NAMESPACE, config_map("patched", a="1"))
     core.patch_namespaced_config_map("patched", NAMESPACE, {"data": {"b": "2"}})
     core.patch_namespaced_config_map("patched", NAMESPACE, [{"op": "remove", "path": "/data/a"}],
@@ -63,31 +63,31 @@ def an_object_can_be_patched_in_three_ways(core):
 
 
 @test
-def of_two_writers_the_second_meets_a_conflict(core):
+def the_second_of_two_writers_gets_a_conflict(core):
     core.create_namespaced_config_map(NAMESPACE, config_map("contested", a="1"))
     one = core.read_namespaced_config_map("contested", NAMESPACE)
     other = core.read_namespaced_config_map("contested", NAMESPACE)
     one.data["a"] = "one"
     core.replace_namespaced_config_map("contested", NAMESPACE, one)
     other.data["a"] = "other"
-    refused(409, lambda: core.replace_namespaced_config_map("contested", NAMESPACE, other))
+    expect_status(409, lambda: core.replace_namespaced_config_map("contested", NAMESPACE, other))
 
 
 @test
-def a_name_is_given_once(core):
+def a_name_is_unique(core):
     core.create_namespaced_config_map(NAMESPACE, config_map("once"))
-    error = refused(409, lambda: core.create_namespaced_config_map(NAMESPACE, config_map("once")))
+    error = expect_status(409, lambda: core.create_namespaced_config_map(NAMESPACE, config_map("once")))
     assert "AlreadyExists" in error.body
 
 
 @test
-def an_invalid_object_is_refused_with_its_fields(core):
-    error = refused(422, lambda: core.create_namespaced_config_map(NAMESPACE, config_map("Not_Valid")))
+def an_invalid_object_is_rejected_with_its_field_errors(core):
+    error = expect_status(422, lambda: core.create_namespaced_config_map(NAMESPACE, config_map("Not_Valid")))
     assert "metadata.name" in error.body, error.body
 
 
 @test
-def a_list_comes_in_pages(core):
+def a_list_is_paginated(core):
     for number in range(7):
         labelled = config_map(f"page-{number}")
         labelled.metadata.labels = {"of": "pages"}
@@ -104,7 +104,7 @@ def a_list_comes_in_pages(core):
 
 
 @test
-def a_watch_tells_of_every_change(core):
+def a_watch_delivers_every_change(core):
     start = core.list_namespaced_config_map(NAMESPACE).metadata.resource_version
 
     def change():
@@ -125,16 +125,16 @@ def a_watch_tells_of_every_change(core):
 
 
 @test
-def an_old_watch_starts_with_what_is_there(core):
-    core.create_namespaced_config_map(NAMESPACE, config_map("there"))
-    stream = watch.Watch().stream(core.list_namespaced_config_map, NAMESPACE, field_selector="metadata.name=there",
+def a_watch_without_a_version_starts_with_the_existing_objects(core):
+    core.create_namespaced_config_map(NAMESPACE, config_map("existing"))
+    stream = watch.Watch().stream(core.list_namespaced_config_map, NAMESPACE, field_selector="metadata.name=existing",
                                   timeout_seconds=30)
     event = next(iter(stream))
-    assert event["type"] == "ADDED" and event["object"].metadata.name == "there"
+    assert event["type"] == "ADDED" and event["object"].metadata.name == "existing"
 
 
 @test
-def the_dynamic_client_finds_its_way_by_discovery(core):
+def the_dynamic_client_uses_discovery(core):
     api = dynamic.DynamicClient(client.ApiClient())
     maps = api.resources.get(api_version="v1", kind="ConfigMap")
     maps.create(body={"metadata": {"name": "dynamic"}, "data": {"a": "1"}}, namespace=NAMESPACE)
@@ -145,7 +145,7 @@ def the_dynamic_client_finds_its_way_by_discovery(core):
 
 
 def replace_scale(apps, replicas):
-    """Its controller writes to the deployment as well, so the first try may meet a conflict."""
+    """Retries on conflict: the Deployment's controller writes to it as well."""
     for _ in range(20):
         scale = apps.read_namespaced_deployment_scale("web", NAMESPACE)
         scale.spec.replicas = replicas
@@ -157,7 +157,7 @@ def replace_scale(apps, replicas):
 
 
 @test
-def a_deployment_becomes_pods(core):
+def a_deployment_is_defaulted_and_scaled(core):
     apps = client.AppsV1Api()
     labels = {"app": "python"}
     container = client.V1Container(name="main", image="registry.example/main:1")
@@ -172,13 +172,13 @@ def a_deployment_becomes_pods(core):
 
 
 @test
-def who_i_am_and_what_i_may(core):
+def self_subject_reviews_return_the_user_and_its_permissions(core):
     review = client.AuthenticationV1Api().create_self_subject_review(client.V1SelfSubjectReview())
     assert review.status.user_info.username
     spec = client.V1SelfSubjectAccessReviewSpec(
         resource_attributes=client.V1ResourceAttributes(verb="delete", resource="pods", namespace=NAMESPACE))
-    answer = client.AuthorizationV1Api().create_self_subject_access_review(client.V1SelfSubjectAccessReview(spec=spec))
-    assert answer.status.allowed
+    review = client.AuthorizationV1Api().create_self_subject_access_review(client.V1SelfSubjectAccessReview(spec=spec))
+    assert review.status.allowed
 
 
 def prepare(core):
@@ -189,25 +189,25 @@ def main():
     config.load_kube_config()
     core = client.CoreV1Api()
     prepare(core)
-    failed = sum(0 if is_well(function, core) else 1 for function in TESTS)
+    failed = sum(0 if passes(function, core) else 1 for function in TESTS)
     print(f"python: {len(TESTS) - failed} as expected, {failed} failed")
     return 1 if failed else 0
 
 
-def is_well(function, core):
-    waits = getattr(function, "not_yet", False)
+def passes(function, core):
+    expects_failure = getattr(function, "expected_failure", False)
     started = time.time()
     try:
         function(core)
     except Exception as error:
-        if waits:
-            print(f"NOT YET {function.__name__}: {str(error).splitlines()[0]}")
+        if expects_failure:
+            print(f"EXPECTED FAILURE {function.__name__}: {str(error).splitlines()[0]}")
             return True
         print(f"FAILED  {function.__name__}")
         traceback.print_exc()
         return False
-    if waits:
-        print(f"FAILED  {function.__name__} works now: take its mark away")
+    if expects_failure:
+        print(f"FAILED  {function.__name__} passes now: remove its mark")
         return False
     print(f"ok      {function.__name__} ({time.time() - started:.2f} s)")
     return True

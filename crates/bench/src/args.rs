@@ -1,4 +1,4 @@
-//! The command line, and the only place that parses it.
+//! The command line, parsed here and nowhere else.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// What to measure.
+/// The benchmark to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The store against bare loops on the same disk.
+    /// Measure the store, against a minimal log on the same disk.
     Store(StoreArgs),
-    /// The whole server over HTTPS against a server that does nothing.
+    /// Measure the server over HTTPS, against a null server.
     Api(ApiArgs),
-    /// The controllers at work in the whole server: a large rollout, large deletions, and nothing at all.
+    /// Measure the controllers: a large rollout, large deletions, and an idle cluster.
     Controllers(ControllersArgs),
-    /// The server that does nothing: a child of `api`.
+    /// The null server, a child process of `api`.
     #[command(hide = true)]
     NullServer(NullServerArgs),
-    /// Loads a store and prints its memory: a child of `store`.
+    /// Load a store and print its memory, a child process of `store`.
     #[command(hide = true)]
     StoreMemory(StoreMemoryArgs),
 }
@@ -32,16 +32,16 @@ pub(crate) enum Command {
 /// `setpoint-bench store`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// Where to write. It must be on the disk to be measured, not in memory.
+    /// The directory to write to. It must be on the disk to measure, not in memory.
     #[arg(long, default_value = "target/bench-data")]
     pub(crate) dir: PathBuf,
-    /// How many times each pair of baseline and store is run in turns; medians are reported.
+    /// The number of interleaved rounds of baseline and store. Medians are reported.
     #[arg(long, default_value_t = 7)]
     pub(crate) rounds: usize,
-    /// Fewer operations and three rounds: for a look, not for a claim.
+    /// Fewer operations and three rounds, for a rough measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these measurements (comma separated): writers, one, snapshot, scan, reopen, memory.
+    /// Only these measurements, comma-separated: writers, one, snapshot, scan, reopen, memory.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }
@@ -49,22 +49,22 @@ pub(crate) struct StoreArgs {
 /// `setpoint-bench api`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApiArgs {
-    /// The server's binary; by default the file `setpoint` beside this program.
+    /// The server's binary [default: the file `setpoint` beside this program].
     #[arg(long)]
     pub(crate) setpoint: Option<PathBuf>,
-    /// Where the servers keep their data. It must be on the disk to be measured, not in memory.
+    /// The directory of the servers' data. It must be on the disk to measure, not in memory.
     #[arg(long, default_value = "target/bench-data")]
     pub(crate) dir: PathBuf,
-    /// How many times each workload and its baseline are run in turns; medians are reported.
+    /// The number of interleaved rounds of workload and baseline. Medians are reported.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
-    /// Clients at once for the workloads that load the server.
+    /// The number of concurrent clients of the workloads that load the server.
     #[arg(long, default_value_t = 64)]
     pub(crate) clients: usize,
-    /// Fewer operations and one round: for a look, not for a claim.
+    /// Fewer operations and one round, for a rough measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these workloads (comma separated): floor, start, write, forms, read, list, watch, counter, pods, crds.
+    /// Only these workloads, comma-separated: floor, start, write, forms, read, list, watch, counter, pods, crds.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }
@@ -72,19 +72,19 @@ pub(crate) struct ApiArgs {
 /// `setpoint-bench controllers`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControllersArgs {
-    /// The server's binary; by default the file `setpoint` beside this program.
+    /// The server's binary [default: the file `setpoint` beside this program].
     #[arg(long)]
     pub(crate) setpoint: Option<PathBuf>,
-    /// Where the servers keep their data. It must be on the disk to be measured, not in memory.
+    /// The directory of the servers' data. It must be on the disk to measure, not in memory.
     #[arg(long, default_value = "target/bench-data")]
     pub(crate) dir: PathBuf,
-    /// How long the idle cluster is watched.
+    /// The duration of the idle measurement.
     #[arg(long, default_value_t = 600)]
     pub(crate) idle_seconds: u64,
-    /// A tenth of the objects: for a look, not for a claim.
+    /// A tenth of the objects, for a rough measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these workloads (comma separated): rollout, namespace, collection, idle.
+    /// Only these workloads, comma-separated: rollout, namespace, collection, idle.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }
@@ -92,7 +92,7 @@ pub(crate) struct ControllersArgs {
 /// `setpoint-bench null-server`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NullServerArgs {
-    /// Where to write the kubeconfig that leads to it.
+    /// The path to write its kubeconfig to.
     #[arg(long)]
     pub(crate) kubeconfig: PathBuf,
 }
@@ -103,14 +103,14 @@ pub(crate) struct StoreMemoryArgs {
     /// The store's directory.
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    /// How many keys to put; without it the store is only opened.
+    /// The number of keys to put. If not set, the store is only opened.
     #[arg(long)]
     pub(crate) keys: Option<u64>,
 }
 
-/// Whether a measurement of this name was asked for: all are, unless some were named.
-pub(crate) fn wanted(only: &[String], name: &str) -> bool {
-    only.is_empty() || only.iter().any(|asked| asked == name)
+/// Whether a measurement of this name is selected: all are, unless `--only` names some.
+pub(crate) fn is_selected(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|selected| selected == name)
 }
 
 #[cfg(test)]
@@ -119,17 +119,17 @@ mod tests {
 
     #[track_caller]
     fn check(only: &[&str], name: &str, expected: bool) {
-        let only: Vec<String> = only.iter().map(|word| (*word).to_owned()).collect();
-        assert_eq!(wanted(&only, name), expected);
+        let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(is_selected(&only, name), expected);
     }
 
     #[test]
-    fn everything_is_wanted_when_nothing_is_named() {
+    fn everything_is_selected_by_default() {
         check(&[], "scan", true);
     }
 
     #[test]
-    fn only_the_named_are_wanted() {
+    fn only_selects_the_named() {
         check(&["scan", "one"], "scan", true);
         check(&["scan", "one"], "reopen", false);
     }

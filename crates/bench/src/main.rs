@@ -1,14 +1,12 @@
 //! Measures Setpoint against baselines taken in the same run on the same machine.
 //!
-//! A figure here is only worth something beside its floor, so every measurement of the store runs in turns with a
-//! bare loop that does the least possible on the same disk, and every measurement of the API with a server that
-//! answers a fixed body over the same TLS stack. JSON lines go to standard output, one object per measurement; a
-//! summary with the goals goes to standard error.
+//! A measurement is meaningful only relative to its floor, so every measurement of the store is interleaved with a minimal
+//! loop on the same disk, and every measurement of the API with a null server that sends a fixed body over the same TLS
+//! stack. JSON lines go to standard output, one object per measurement; a summary with the goals goes to standard error.
 //!
-//! This room must never be depended on by another crate, and never talks to anything but the loopback interface.
-//! Start reading at [`store::run`] for the store, at [`api::run`] for the server and at [`controllers::run`] for what runs
-//! beside it. `docs/performance.md` says what
-//! each line means.
+//! No other crate may depend on this one, and it connects to the loopback interface only. Start reading at [`store::run`]
+//! for the store, at [`api::run`] for the server and at [`controllers::run`] for the controllers. `docs/performance.md`
+//! describes each line.
 
 #![allow(
     clippy::disallowed_methods,
@@ -24,17 +22,17 @@ mod api;
 mod args;
 mod controllers;
 mod null_server;
+mod paired_rounds;
 mod processes;
 mod report;
 mod statistics;
 mod store;
-mod turns;
 
 use clap::Parser;
 
 use crate::args::{Args, Command};
 
-/// The server's allocator, so that memory figures of the store speak for the server.
+/// The server's allocator, so that memory measurements of the store are valid for the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,8 @@
-//! A server that does nothing: the floor under every figure of the API.
+//! The null server: the baseline of every measurement of the API.
 //!
-//! The same TLS library, HTTP library, runtime and allocator as Setpoint, and a fixed answer. What Setpoint costs
-//! beyond it is Setpoint's own; what both cost is the price of HTTPS. It is a process of its own so that its CPU
-//! time can be told from the generator's.
+//! It has the same TLS library, HTTP library, runtime and allocator as Setpoint, and a fixed response. The difference to it
+//! is the cost of Setpoint; its own cost is that of HTTPS. It is a separate process, so that its CPU time is separate from
+//! the generator's.
 
 use std::{
     convert::Infallible,
@@ -33,14 +33,14 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::args::NullServerArgs;
 
-/// The fixed answer: as long as the object that is usually asked for.
-const ANSWER: Bytes = Bytes::from_static(&[b'x'; 1024]);
+/// The fixed response body, as long as the object of most workloads.
+const RESPONSE_BODY: Bytes = Bytes::from_static(&[b'x'; 1024]);
 
-/// A path of this form is answered with so many bytes, in pieces.
+/// The response to `/bytes/N` has N bytes, in chunks.
 const BYTES_PATH: &str = "/bytes/";
 
-/// One piece of a long answer.
-const PIECE: Bytes = Bytes::from_static(&[b'x'; 64 << 10]);
+/// A chunk of a long response.
+const CHUNK: Bytes = Bytes::from_static(&[b'x'; 64 << 10]);
 
 /// Serves until it is killed.
 pub(crate) fn run(args: &NullServerArgs) -> Result<()> {
@@ -76,7 +76,7 @@ impl NullServer {
         })
     }
 
-    /// Answers until it is killed.
+    /// Serves until it is killed.
     pub(crate) async fn serve(self) -> Result<()> {
         let mut connections = JoinSet::new();
         loop {
@@ -93,12 +93,12 @@ async fn serve_connection(acceptor: TlsAcceptor, stream: TcpStream) {
     if let Ok(stream) = acceptor.accept(stream).await {
         let connection = hyper::server::conn::http1::Builder::new();
         let _ = connection
-            .serve_connection(TokioIo::new(stream), service_fn(answer))
+            .serve_connection(TokioIo::new(stream), service_fn(respond))
             .await;
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, hyper::Error> {
+async fn respond(request: Request<Incoming>) -> Result<Response<ResponseBody>, hyper::Error> {
     let status = if request.method() == Method::POST {
         StatusCode::CREATED
     } else {
@@ -111,23 +111,25 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, hyper::E
         .and_then(|bytes| bytes.parse().ok());
     request.into_body().collect().await?;
     let body = match left {
-        Some(left) => Answer::Pieces(left),
-        None => Answer::Whole(Some(ANSWER)),
+        Some(left) => ResponseBody::Chunks(left),
+        None => ResponseBody::Whole(Some(RESPONSE_BODY)),
     };
     let response = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/json");
-    Ok(response.body(body).expect("the parts of the answer are constant"))
+    Ok(response
+        .body(body)
+        .expect("the status and headers are valid constants"))
 }
 
-/// The fixed answer, or as many bytes as were asked for.
+/// The fixed body, or as many bytes as the path specifies.
 #[derive(Debug)]
-enum Answer {
+enum ResponseBody {
     Whole(Option<Bytes>),
-    Pieces(usize),
+    Chunks(usize),
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -139,35 +141,35 @@ impl Body for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Answer::Whole(None) | Answer::Pieces(0))
+        matches!(self, ResponseBody::Whole(None) | ResponseBody::Chunks(0))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Whole(bytes) => {
+            ResponseBody::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             // A list does not know its length ahead either, so this is sent in chunks too.
-            Answer::Pieces(_) => SizeHint::default(),
+            ResponseBody::Chunks(_) => SizeHint::default(),
         }
     }
 }
 
-impl Answer {
+impl ResponseBody {
     fn next(&mut self) -> Option<Bytes> {
         match self {
-            Answer::Whole(bytes) => bytes.take(),
-            Answer::Pieces(0) => None,
-            Answer::Pieces(left) => {
-                let piece = PIECE.slice(..PIECE.len().min(*left));
-                *left -= piece.len();
-                Some(piece)
+            ResponseBody::Whole(bytes) => bytes.take(),
+            ResponseBody::Chunks(0) => None,
+            ResponseBody::Chunks(left) => {
+                let chunk = CHUNK.slice(..CHUNK.len().min(*left));
+                *left -= chunk.len();
+                Some(chunk)
             }
         }
     }
 }
 
-/// JSON is YAML, so the reader of kubeconfigs needs no second form. Renamed into place, so it is never seen half.
+/// Writes the kubeconfig as JSON, which is valid YAML. Written atomically by a rename.
 fn write_kubeconfig(path: &Path, server: &str, certificate: &str) -> Result<()> {
     let authority = STANDARD.encode(certificate);
     let config = json!({
@@ -185,19 +187,19 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_length(mut answer: Answer, expected: usize) {
+    fn check_length(mut body: ResponseBody, expected: usize) {
         let mut total = 0;
-        while let Some(bytes) = answer.next() {
+        while let Some(bytes) = body.next() {
             total += bytes.len();
         }
         assert_eq!(total, expected);
-        assert!(answer.is_end_stream());
+        assert!(body.is_end_stream());
     }
 
     #[test]
-    fn an_answer_has_the_length_that_was_asked_for() {
-        check_length(Answer::Whole(Some(ANSWER)), 1024);
-        check_length(Answer::Pieces(200_000), 200_000);
-        check_length(Answer::Pieces(0), 0);
+    fn a_response_has_the_length_in_the_path() {
+        check_length(ResponseBody::Whole(Some(RESPONSE_BODY)), 1024);
+        check_length(ResponseBody::Chunks(200_000), 200_000);
+        check_length(ResponseBody::Chunks(0), 0);
     }
 }

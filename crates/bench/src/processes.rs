@@ -1,4 +1,4 @@
-//! What the kernel says about a process: its CPU time and its resident memory.
+//! CPU time and resident memory of a process, by the kernel.
 //!
 //! Another process is read from `/proc/<pid>/stat`, whose tick is a hundredth of a second: measure at least a second
 //! of work. This process is read from its CPU clocks, in nanoseconds.
@@ -8,12 +8,12 @@ use std::{fs, time::Duration};
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The memory of a process at one moment, in bytes.
+/// The memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// All pages in memory, shared code included.
     pub(crate) resident: u64,
-    /// The part that no file stands behind: heap and stacks.
+    /// Pages without a backing file: heap and stacks.
     pub(crate) anonymous: u64,
     /// The most that `resident` has ever been.
     pub(crate) peak: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Memory {
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    let ticks = cpu_ticks(&stat).with_context(|| format!("understanding {path}: {stat:?}"))?;
+    let ticks = cpu_ticks(&stat).with_context(|| format!("parsing {path}: {stat:?}"))?;
     Ok(Duration::from_secs_f64(
         ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
     ))
@@ -39,7 +39,7 @@ pub(crate) fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// How many processes wanted a core, averaged over the last minute: figures taken above one are noisy.
+/// The load average of the last minute. Measurements at a load above one are noisy.
 pub(crate) fn load_average() -> Result<f64> {
     let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
     let first = text
@@ -48,14 +48,14 @@ pub(crate) fn load_average() -> Result<f64> {
         .context("/proc/loadavg is empty")?;
     first
         .parse()
-        .with_context(|| format!("understanding /proc/loadavg: {text:?}"))
+        .with_context(|| format!("parsing /proc/loadavg: {text:?}"))
 }
 
 /// Memory of a process now.
 pub(crate) fn memory(pid: u32) -> Result<Memory> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    parse_memory(&status).with_context(|| format!("{path} does not say VmRSS, RssAnon and VmHWM"))
+    parse_memory(&status).with_context(|| format!("{path} does not have VmRSS, RssAnon and VmHWM"))
 }
 
 fn clock(id: ClockId) -> Duration {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_is_refused() {
+    fn a_short_line_is_rejected() {
         check_ticks("7 (x) S 1 2", None);
     }
 

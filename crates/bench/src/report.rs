@@ -1,4 +1,4 @@
-//! What was measured, on its way out: JSON lines for programs, a table with goals for people.
+//! Output of measurements: JSON lines for programs, a table with goals for people.
 
 use anyhow::Result;
 use serde::{Serialize, Serializer};
@@ -8,10 +8,10 @@ use crate::{
     statistics::{Latencies, Spread},
 };
 
-/// A machine with less to do than this is quiet enough for a claim.
+/// Below this load average a machine is idle enough for reliable measurements.
 const QUIET_LOAD: f64 = 0.3;
 
-/// One figure with everything needed to judge it.
+/// A measurement with its baseline, cost and goal.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Measurement {
     /// `store` or `api`.
@@ -26,7 +26,7 @@ pub(crate) struct Measurement {
     low: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounded_some")]
     high: Option<f64>,
-    /// The same figure of the bare thing, in the same unit and the same run.
+    /// The same measurement of the baseline, in the same unit and run.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounded_some")]
     baseline: Option<f64>,
     /// The median of the rounds' ratios of value to baseline, which need not be the ratio of the medians.
@@ -36,14 +36,14 @@ pub(crate) struct Measurement {
     cpu_us_per_op: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounded_some")]
     baseline_cpu_us_per_op: Option<f64>,
-    /// CPU of the load generator itself: a figure near it is a figure of the generator.
+    /// CPU of the load generator: a value close to it measures the generator, not the server.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounded_some")]
     generator_cpu_us_per_op: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounded_some")]
     p50_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rounded_some")]
     p99_us: Option<f64>,
-    /// Operations behind the figure, all rounds together.
+    /// The number of operations in all rounds.
     n: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     goal: Option<Goal>,
@@ -60,7 +60,7 @@ pub(crate) enum Goal {
     RatioAtLeast(f64),
 }
 
-/// Collects measurements; each is printed as soon as it is there, so an interrupted run keeps what it has.
+/// Collects measurements. Each is printed at once, so an interrupted run keeps its results.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     measurements: Vec<Measurement>,
@@ -90,7 +90,7 @@ impl Measurement {
         }
     }
 
-    /// A figure of several rounds: their median, with the lowest and the highest beside it.
+    /// A measurement of several rounds: their median, with the lowest and the highest beside it.
     pub(crate) fn spread(
         bench: &'static str,
         name: impl Into<String>,
@@ -103,15 +103,15 @@ impl Measurement {
         measurement
     }
 
-    /// The baseline of one comparison; the ratio follows.
+    /// Sets the baseline of a single comparison, and the ratio.
     pub(crate) fn against(mut self, baseline: f64) -> Self {
         self.baseline = Some(baseline);
         self.ratio = Some(self.value / baseline);
         self
     }
 
-    /// The baseline and the ratio of rounds that were compared pair by pair.
-    pub(crate) fn in_turns(mut self, baseline: Spread, ratio: Spread) -> Self {
+    /// Sets the baseline and the ratio of paired rounds.
+    pub(crate) fn paired(mut self, baseline: Spread, ratio: Spread) -> Self {
         self.baseline = Some(baseline.median);
         self.ratio = Some(ratio.median);
         self
@@ -144,7 +144,7 @@ impl Measurement {
         self
     }
 
-    /// Call last: whether the goal is met is decided here.
+    /// Sets the goal. Call last: it evaluates the value and the ratio.
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         self.goal = Some(goal);
         self.met = Some(goal.is_met(self.value, self.ratio));
@@ -160,13 +160,13 @@ impl Measurement {
         let cpu = self.cpu_us_per_op.map(short).unwrap_or_default();
         let value = format!("{} {}", short(self.value), self.unit);
         let goal = self.goal.map(|goal| goal.to_string()).unwrap_or_default();
-        let verdict = match self.met {
+        let result = match self.met {
             Some(true) => "met",
             Some(false) => "MISSED",
             None => "",
         };
         format!(
-            "{:<34} {value:>18} {ratio:>8} {cpu:>8} {latency:>18}  {goal:<15} {verdict}",
+            "{:<34} {value:>18} {ratio:>8} {cpu:>8} {latency:>18}  {goal:<15} {result}",
             self.name
         )
         .trim_end()
@@ -216,11 +216,13 @@ impl Report {
         self.measurements.push(measurement);
     }
 
-    /// Notes how busy the machine is before anything is measured.
+    /// Reports the load average before the first measurement.
     pub(crate) fn begin(&mut self, bench: &'static str) -> Result<()> {
         let load = processes::load_average()?;
         if load > QUIET_LOAD {
-            eprintln!("the load average is {load}: other work shares this machine, so figures will be noisy");
+            eprintln!(
+                "the load average is {load}: other work shares this machine, so the measurements will be noisy"
+            );
         }
         self.add(Measurement::new(bench, "load_average_before", load, "").operations(1));
         Ok(())
@@ -235,7 +237,7 @@ impl Report {
         for measurement in &self.measurements {
             eprintln!("{}", measurement.summary());
         }
-        let judged = self
+        let goals = self
             .measurements
             .iter()
             .filter(|measurement| measurement.met.is_some())
@@ -245,7 +247,7 @@ impl Report {
             .iter()
             .filter(|measurement| measurement.met == Some(true))
             .count();
-        eprintln!("{met} of {judged} goals met");
+        eprintln!("{met} of {goals} goals met");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use setpoint_conformance::server::{API_ONLY, Server};
 use setpoint_conformance::wire::Endpoint;
 
-/// Asks a server and compares its answers with Kubernetes'.
+/// Send requests to a server and compare its responses with Kubernetes'.
 #[derive(Debug, Parser)]
 #[command(name = "setpoint-conformance", max_term_width = 100)]
 pub(crate) struct Args {
@@ -17,34 +17,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Asks what was asked of Kubernetes, and compares with its recorded answers.
+    /// Send recorded requests, and compare the responses with those recorded of Kubernetes.
     Replay(Replay),
-    /// Asks two servers the same, and prints where their answers differ.
+    /// Send the corpus to two servers, and print the differences of their responses.
     Diff(Diff),
-    /// Asks a server every case of the corpus and writes down its answers.
+    /// Send the corpus to a server and record its responses.
     Record(Record),
-    /// Asks what was written down, and prints where the answers differ.
+    /// Send a recording to a server, and print the differences of its responses.
     Check(Check),
-    /// Sends many bad requests, and prints what must never happen.
+    /// Send fuzzed requests, and print responses that must never occur.
     Fuzz(Fuzz),
-    /// Starts a server, runs a program with its kubeconfig, and ends as that program ends.
+    /// Start a server, and run a program with its kubeconfig. The exit code is the program's.
     Run(Run),
 }
 
-/// The server that is asked.
+/// The server under test.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Subject {
+pub(crate) struct SubjectArgs {
     /// The kubeconfig of a running server.
     #[arg(long, value_name = "FILE", required_unless_present = "start")]
     pub(crate) subject_kubeconfig: Option<PathBuf>,
-    /// The program to start servers of, each empty and in memory only.
+    /// The `setpoint` program to start servers of, each empty and in memory.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "subject_kubeconfig")]
     pub(crate) start: Option<PathBuf>,
 }
 
-/// A server to ask, and the process where we started one.
+/// The server under test, and its process if this tool started it.
 #[derive(Debug)]
-pub(crate) struct Reached {
+pub(crate) struct Subject {
     pub(crate) endpoint: Endpoint,
     pub(crate) server: Option<Server>,
 }
@@ -52,49 +52,49 @@ pub(crate) struct Reached {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
-    pub(crate) subject: Subject,
-    /// The folder of the recordings, one `.jsonl` or `.jsonl.gz` file per area.
+    pub(crate) subject: SubjectArgs,
+    /// The directory of the recordings, one `.jsonl` or `.jsonl.gz` file per area.
     #[arg(long, value_name = "DIR")]
     pub(crate) transcripts: PathBuf,
-    /// Only this area; may be given several times.
+    /// Only this area. Can be repeated.
     #[arg(long)]
     pub(crate) area: Vec<String>,
-    /// Only cases whose name begins so.
+    /// Only cases whose id has this prefix.
     #[arg(long, default_value = "")]
     pub(crate) id: String,
-    /// What is not compared: headers, warnings, or a field's name.
+    /// What not to compare: `headers`, `warnings`, or a field name. Can be repeated.
     #[arg(long)]
     pub(crate) ignore: Vec<String>,
-    /// So many percent of an area must pass, such as `kinds=97`.
+    /// The percentage of cases of an area that must pass, such as `kinds=97`.
     #[arg(long, value_name = "AREA=PERCENT")]
     pub(crate) min: Vec<String>,
-    /// The file that says how many cases of each area must pass.
+    /// The file with the number of cases of each area that must pass.
     #[arg(long, value_name = "FILE")]
     pub(crate) floors: Option<PathBuf>,
-    /// Write what passes now into that file, where it is more.
+    /// Raise the numbers in that file to those that pass now.
     #[arg(long, requires = "floors")]
     pub(crate) raise_floors: bool,
     /// Write one JSON line for each case that differs.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// How long a case that asks for it may be tried again, in milliseconds, where that is less than it says.
+    /// The maximum time in milliseconds for which a step is retried, if less than the recording specifies.
     #[arg(long, value_name = "MS", default_value_t = u64::MAX)]
-    pub(crate) patience_ms: u64,
-    /// How many differences to print for a case; none prints the counts only.
+    pub(crate) max_retry_ms: u64,
+    /// The number of differences to print per case. 0 prints the counts only.
     #[arg(long, default_value_t = 3)]
     pub(crate) show: usize,
 }
 
-/// Which cases, and what is known of them.
+/// The cases to run, and their known differences.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Picked {
-    /// Only cases whose name begins so.
+pub(crate) struct CaseSelection {
+    /// Only cases whose id has this prefix.
     #[arg(long, default_value = "")]
     pub(crate) id: String,
-    /// The namespace to work in; names of objects without one begin with it.
+    /// The namespace of the objects; names of cluster-scoped objects start with it.
     #[arg(long, default_value = setpoint_conformance::corpus::NAMESPACE)]
     pub(crate) namespace: String,
-    /// The file of known differences, each with its reason.
+    /// The file of known differences with their reasons.
     #[arg(long, value_name = "FILE")]
     pub(crate) known: Option<PathBuf>,
 }
@@ -102,59 +102,59 @@ pub(crate) struct Picked {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Diff {
     #[command(flatten)]
-    pub(crate) subject: Subject,
-    /// The address of the other server.
+    pub(crate) subject: SubjectArgs,
+    /// The URL of the reference server.
     #[arg(long, value_name = "URL")]
     pub(crate) reference: String,
-    /// How to reach it; without, its certificate is not verified.
+    /// The kubeconfig of the reference server. If not set, its certificate is not verified.
     #[arg(long, value_name = "FILE")]
     pub(crate) reference_kubeconfig: Option<PathBuf>,
-    /// What to show it, where there is no kubeconfig.
+    /// The bearer token for the reference server, if it has no kubeconfig.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) reference_token: Option<String>,
     #[command(flatten)]
-    pub(crate) picked: Picked,
+    pub(crate) selection: CaseSelection,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Record {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) subject: SubjectArgs,
     /// The file to write.
     pub(crate) file: PathBuf,
     /// Send the requests of this recording instead of those of the corpus, to record them again.
     #[arg(long, value_name = "FILE")]
     pub(crate) cases: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) picked: Picked,
+    pub(crate) selection: CaseSelection,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Check {
     #[command(flatten)]
-    pub(crate) subject: Subject,
-    /// The file that was written.
+    pub(crate) subject: SubjectArgs,
+    /// The recording.
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) picked: Picked,
+    pub(crate) selection: CaseSelection,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fuzz {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) subject: SubjectArgs,
     #[arg(long, default_value_t = 100_000)]
     pub(crate) requests: u64,
-    /// The same seed makes the same requests.
+    /// The random seed. The same seed gives the same requests.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// The number of the first request, to send one again by itself.
     #[arg(long, default_value_t = 0)]
     pub(crate) first: u64,
-    /// So many at once.
+    /// The number of concurrent requests.
     #[arg(long, default_value_t = 4)]
-    pub(crate) at_once: usize,
-    /// So much may the server's memory grow after warming up.
+    pub(crate) concurrency: usize,
+    /// The maximum growth of the server's memory after the warm-up.
     #[arg(long, value_name = "MB", default_value_t = 256)]
     pub(crate) max_growth_mb: u64,
     /// Print the first request instead of sending it.
@@ -164,16 +164,16 @@ pub(crate) struct Fuzz {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// The program to start a server of.
+    /// The `setpoint` program to start.
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) start: PathBuf,
-    /// What to run, and its arguments.
+    /// The program to run, and its arguments.
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<String>,
 }
 
-impl Subject {
-    pub(crate) fn reach(&self) -> Result<Reached> {
+impl SubjectArgs {
+    pub(crate) fn connect(&self) -> Result<Subject> {
         let server = self
             .start
             .as_ref()
@@ -182,8 +182,8 @@ impl Subject {
         let endpoint = match (&server, &self.subject_kubeconfig) {
             (Some(server), _) => server.endpoint()?,
             (None, Some(file)) => Endpoint::of_kubeconfig(file)?,
-            (None, None) => anyhow::bail!("neither a kubeconfig nor a program to start is given"),
+            (None, None) => anyhow::bail!("neither --subject-kubeconfig nor --start is set"),
         };
-        Ok(Reached { endpoint, server })
+        Ok(Subject { endpoint, server })
     }
 }

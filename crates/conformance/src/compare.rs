@@ -1,30 +1,39 @@
-//! Where two answers differ: by path, with both sides.
+//! Comparison of two responses: differences by path, with both values.
 
 use serde_json::{Map, Value, json};
 
-use crate::normal::{Seen, arrange};
+use crate::normalize::{NormalizedResponse, sort_unordered};
 
-/// One place where two answers differ.
+/// A difference between two responses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// `/status`, `/headers/...` or `/body/...`.
     pub path: String,
-    pub wanted: Value,
-    pub got: Value,
+    pub expected: Value,
+    pub actual: Value,
 }
 
 /// Keys that are not compared: `headers` and `warnings` as a whole, or fields of the body wherever they are.
-pub type Ignored = [String];
+pub type IgnoredNames = [String];
 
 const ABSENT: &str = "(absent)";
 
-/// Every difference between an answer and the one that is wanted.
-pub fn answers(wanted: &Seen, got: &Seen, ignored: &Ignored) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let is_ignored = |word: &str| ignored.iter().any(|own| own == word);
-    values("/status", &json!(wanted.status), &json!(got.status), &mut found);
+/// All differences between the expected and the actual response.
+pub fn responses(
+    expected: &NormalizedResponse,
+    actual: &NormalizedResponse,
+    ignored: &IgnoredNames,
+) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let is_ignored = |name: &str| ignored.iter().any(|own| own == name);
+    values(
+        "/status",
+        &json!(expected.status),
+        &json!(actual.status),
+        &mut differences,
+    );
     if !is_ignored("headers") {
-        let kept = |headers: &Value| {
+        let compared = |headers: &Value| {
             without(
                 headers,
                 &[if is_ignored("warnings") { "Warning" } else { "" }.to_owned()],
@@ -32,52 +41,62 @@ pub fn answers(wanted: &Seen, got: &Seen, ignored: &Ignored) -> Vec<Difference> 
         };
         values(
             "/headers",
-            &kept(&wanted.headers),
-            &kept(&got.headers),
-            &mut found,
+            &compared(&expected.headers),
+            &compared(&actual.headers),
+            &mut differences,
         );
     }
     let arranged = |body: &Value| {
         let mut body = without(body, ignored);
-        arrange(&mut body);
+        sort_unordered(&mut body);
         body
     };
-    values("/body", &arranged(&wanted.body), &arranged(&got.body), &mut found);
-    found
+    values(
+        "/body",
+        &arranged(&expected.body),
+        &arranged(&actual.body),
+        &mut differences,
+    );
+    differences
 }
 
-/// Every difference between two documents; the order of fields means nothing.
-pub fn values(path: &str, wanted: &Value, got: &Value, found: &mut Vec<Difference>) {
-    match (wanted, got) {
-        (Value::Object(wanted), Value::Object(got)) => fields(path, wanted, got, found),
-        (Value::Array(wanted), Value::Array(got)) if wanted.len() == got.len() => {
-            for (index, (wanted, got)) in wanted.iter().zip(got).enumerate() {
-                values(&format!("{path}/{index}"), wanted, got, found);
+/// All differences between two JSON values; the order of fields is not compared.
+pub fn values(path: &str, expected: &Value, actual: &Value, differences: &mut Vec<Difference>) {
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => fields(path, expected, actual, differences),
+        (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
+            for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+                values(&format!("{path}/{index}"), expected, actual, differences);
             }
         }
-        _ if wanted == got => {}
-        _ => found.push(Difference {
+        _ if expected == actual => {}
+        _ => differences.push(Difference {
             path: path.to_owned(),
-            wanted: wanted.clone(),
-            got: got.clone(),
+            expected: expected.clone(),
+            actual: actual.clone(),
         }),
     }
 }
 
-fn fields(path: &str, wanted: &Map<String, Value>, got: &Map<String, Value>, found: &mut Vec<Difference>) {
+fn fields(
+    path: &str,
+    expected: &Map<String, Value>,
+    actual: &Map<String, Value>,
+    differences: &mut Vec<Difference>,
+) {
     let absent = json!(ABSENT);
-    let only_got = got.keys().filter(|name| !wanted.contains_key(*name));
-    for name in wanted.keys().chain(only_got) {
-        let (wanted, got) = (
-            wanted.get(name).unwrap_or(&absent),
-            got.get(name).unwrap_or(&absent),
+    let only_actual = actual.keys().filter(|name| !expected.contains_key(*name));
+    for name in expected.keys().chain(only_actual) {
+        let (expected, actual) = (
+            expected.get(name).unwrap_or(&absent),
+            actual.get(name).unwrap_or(&absent),
         );
-        values(&format!("{path}/{name}"), wanted, got, found);
+        values(&format!("{path}/{name}"), expected, actual, differences);
     }
 }
 
-/// A document without fields of these names.
-fn without(value: &Value, names: &Ignored) -> Value {
+/// A copy without fields of these names, at any depth.
+fn without(value: &Value, names: &IgnoredNames) -> Value {
     match value {
         Value::Object(fields) => fields
             .iter()
@@ -95,21 +114,24 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(wanted: Value, got: Value, ignored: &[&str], expected: &[&str]) {
-        let seen = |body: Value| Seen {
+    fn check(expected: Value, actual: Value, ignored: &[&str], different: &[&str]) {
+        let response = |body: Value| NormalizedResponse {
             status: 200,
             headers: json!({}),
             body,
             raw: Value::Null,
         };
         let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
-        let found = answers(&seen(wanted), &seen(got), &ignored);
-        let paths: Vec<&str> = found.iter().map(|difference| difference.path.as_str()).collect();
-        assert_eq!(paths, expected);
+        let differences = responses(&response(expected), &response(actual), &ignored);
+        let paths: Vec<&str> = differences
+            .iter()
+            .map(|difference| difference.path.as_str())
+            .collect();
+        assert_eq!(paths, different);
     }
 
     #[test]
-    fn the_order_of_fields_means_nothing_and_of_items_much() {
+    fn the_order_of_items_is_compared_and_of_fields_not() {
         check(json!({"a": 1, "b": 2}), json!({"b": 2, "a": 1}), &[], &[]);
         check(json!([1, 2]), json!([2, 1]), &[], &["/body/0", "/body/1"]);
     }
@@ -121,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_no_text_and_no_fraction() {
+    fn a_number_differs_from_a_string_and_a_float() {
         check(json!({"a": 1}), json!({"a": "1"}), &[], &["/body/a"]);
         check(json!({"a": 1}), json!({"a": 1.0}), &[], &["/body/a"]);
     }

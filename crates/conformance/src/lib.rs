@@ -1,19 +1,19 @@
-//! Is it Kubernetes? Asks a server and compares its answers: with recordings, with another server, with what must never
-//! happen.
+//! Conformance tests against a running server: its responses are compared with recordings of kube-apiserver and with those
+//! of another server, and fuzzed requests are checked for responses that must never occur.
 //!
-//! For the desk and the gate only: nothing that ships builds on it, and it knows the server from outside alone, through
-//! the wire. It must never repair an answer to make it equal; what may differ becomes a placeholder in [`normal`], or a
-//! row with its reason in a list of known differences.
+//! A development tool: no other crate's production code depends on it, and it reaches the server over HTTP only. It must
+//! never change a response to make it equal; values that may differ become placeholders in [`normalize`], or a row with its
+//! reason in the list of known differences.
 //!
-//! Start reading at [`transcript`] for recorded answers, [`corpus`] and [`differ`] for two servers side by side, [`fuzz`]
-//! for requests that nobody would write.
+//! Start reading at [`transcript`] for recorded responses, [`corpus`] and [`differential`] for two servers side by side,
+//! [`fuzz`] for fuzzed requests.
 
 pub mod compare;
 pub mod corpus;
-pub mod differ;
+pub mod differential;
 pub mod fuzz;
-pub mod normal;
-pub mod pace;
+pub mod normalize;
 pub mod server;
+pub mod time;
 pub mod transcript;
 pub mod wire;

@@ -1,9 +1,9 @@
-//! `cargo run -p setpoint-conformance -- <command>`: compares a server with Kubernetes, from the desk.
+//! `cargo run -p setpoint-conformance -- <command>`: compares a server with Kubernetes.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command speaks to the person who called it"
+    reason = "a command prints to its user"
 )]
 
 mod args;

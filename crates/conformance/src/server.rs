@@ -1,4 +1,4 @@
-//! A Setpoint of our own to ask: started empty, killed when dropped, its log kept to be searched.
+//! A Setpoint server as a child process: started empty, killed on drop, with its log in a file.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 
 use crate::wire::Endpoint;
 
-/// The API alone, as the recordings were made: no controllers, no nodes, and the recordings' range of service addresses.
+/// Flags for the API server only, as the recordings were made: no controllers and no nodes.
 pub const API_ONLY: &[&str] = &["--memory", "--controllers", "none", "--nodes", "0"];
 
-/// The token of the administrator that the recordings were made by.
+/// The token of `admin`, the user of the recordings.
 const TOKEN: &str = "recordings";
 const TOKENS: &str = "tokens.csv";
 
@@ -24,12 +24,12 @@ const TOKENS: &str = "tokens.csv";
 pub struct Server {
     process: Child,
     pub dir: TempDir,
-    /// Held, so that the process can go on writing.
+    /// Held open, so that the process's writes do not fail.
     _stdout: BufReader<ChildStdout>,
 }
 
 impl Server {
-    /// Starts a server with nothing in it and waits until it serves.
+    /// Starts an empty server and waits until it serves.
     pub fn start(program: &Path, flags: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let tokens = dir.path().join(TOKENS);
@@ -61,7 +61,7 @@ impl Server {
         self.dir.path().join("kubeconfig")
     }
 
-    /// How the recordings' administrator reaches it: with a token, called `admin`.
+    /// The endpoint with the recordings' identity: user `admin`, by token.
     pub fn endpoint(&self) -> Result<Endpoint> {
         let mut connection = Kubeconfig::read(&self.kubeconfig())?.connection(None)?;
         connection.identity = Identity::Token(TOKEN.to_owned());
@@ -77,7 +77,7 @@ impl Server {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// All it has written to its log.
+    /// The server's log so far.
     pub fn log(&self) -> String {
         let bytes = fs::read(log(self.dir.path())).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -1,4 +1,4 @@
-//! What may be typed: the only place that parses it.
+//! The command line: its flags and commands, parsed here and nowhere else.
 
 mod controller_flags;
 
@@ -21,40 +21,41 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Starts a cluster and serves it until interrupted.
+    /// Start a cluster and serve it until interrupted.
     Up(Box<Up>),
-    /// Looks after a store on disk.
+    /// Verify, back up or restore a store on disk.
     Store {
         #[command(subcommand)]
         command: StoreCommand,
     },
-    /// Writes a project that builds, passes its test and runs, to be made into one's own.
+    /// Generate a new project that builds, passes its test and runs.
     New {
         #[command(subcommand)]
         command: NewCommand,
     },
-    /// Prints an object, what it owns, what that owns, and how ready each of them is.
+    /// Print an object with all its dependents, and the readiness of each.
     Tree(Tree),
-    /// Prints the versions of this program and of the server.
+    /// Print the client and server versions.
     Version(Version),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
-    /// Where everything is kept [default: $XDG_STATE_HOME/setpoint or ~/.local/state/setpoint].
+    /// The directory for all data: the store, certificates, kubeconfig [default: $XDG_STATE_HOME/setpoint or
+    /// ~/.local/state/setpoint].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Keep all objects in memory only: they are gone when the program ends.
+    /// Store all objects in memory only. They are lost when the process exits.
     #[arg(long)]
     pub memory: bool,
-    /// The address and port to serve on; port 0 takes any that is free.
+    /// The IP address and port on which to serve HTTPS. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     pub listen: SocketAddr,
-    /// How many simulated nodes to run.
+    /// The number of simulated nodes to run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
-    /// Which controllers to run, `scheduler` among them: `*` for all, a name for that one, `-name` for all but that one,
-    /// `none` for none.
+    /// A list of controllers to enable, `scheduler` included. `*` enables all controllers, `foo` enables the controller
+    /// named `foo`, `-foo` disables the controller named `foo`, `none` enables no controller.
     #[arg(
         long,
         value_name = "LIST",
@@ -63,52 +64,53 @@ pub(crate) struct Up {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
-    /// Where to write the kubeconfig [default: kubeconfig in the data directory].
+    /// The path to write the administrator's kubeconfig to [default: kubeconfig in the data directory].
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
-    /// Add to the kubeconfig if there is one already, and make this cluster its current one.
+    /// Merge into an existing kubeconfig, and make this cluster its current context.
     #[arg(long, requires = "kubeconfig")]
     pub merge_kubeconfig: bool,
-    /// How long events are kept after their last change, such as `1h`, `30m` or `90s`.
+    /// Amount of time to retain events after their last update, such as `1h`, `30m` or `90s`.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub event_ttl: Duration,
-    /// How long past revisions can be read and watched from, such as `5m`. What they hold stays in memory so long.
+    /// Amount of time to retain old revisions for lists and watches, such as `5m`. They are held in memory.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub keep_history: Duration,
-    /// The addresses that services may have.
+    /// A CIDR notation IP range from which to assign service cluster IPs.
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     pub service_cluster_ip_range: Cidr,
-    /// The ports of nodes that services may have, the first and the last.
+    /// A port range to reserve for services with NodePort visibility, inclusive at both ends.
     #[arg(long, value_name = "PORT-PORT", default_value = "30000-32767", value_parser = port_range)]
     pub service_node_port_range: (u16, u16),
-    /// A file of tokens with the users they stand for, a line each: token, name, uid, and groups in quotes.
+    /// The file for token authentication, in CSV: token, user name, user uid, and the groups in quotes.
     #[arg(long, value_name = "PATH")]
     pub token_auth_file: Option<PathBuf>,
-    /// Rules of admission that are on besides the usual ones, such as OwnerReferencesPermissionEnforcement.
+    /// Admission plugins that should be enabled in addition to the default enabled ones, such as
+    /// OwnerReferencesPermissionEnforcement.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
-    /// Those of the usual rules of admission that are off.
+    /// Admission plugins that should be disabled although they are in the default enabled plugins list.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
-    /// What the audit log is told of which requests: a Policy of audit.k8s.io/v1.
+    /// Path to the file that defines the audit policy configuration, a Policy of audit.k8s.io/v1.
     #[arg(long, value_name = "PATH")]
     pub audit_policy_file: Option<PathBuf>,
-    /// Where to keep the audit log, a line for each event; `-` is the standard output.
+    /// If set, all audit events are logged to this file, one JSON line each. `-` means standard out.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub audit_log_path: Option<PathBuf>,
-    /// How long the audit log may get before it is put aside, in mebibytes; 0 for any length.
+    /// The maximum size in megabytes of the audit log file before it gets rotated. 0 disables rotation.
     #[arg(long, value_name = "MB", default_value_t = 0)]
     pub audit_log_maxsize: u64,
-    /// How many audit logs that were put aside to keep; 0 for all.
+    /// The maximum number of old audit log files to retain. 0 retains all.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub audit_log_maxbackup: usize,
-    /// Let containers be privileged.
+    /// If true, allow privileged containers.
     #[arg(long)]
     pub allow_privileged: bool,
-    /// Say nothing but errors.
+    /// Print and log errors only.
     #[arg(long, short)]
     pub quiet: bool,
-    /// How to write the log; what is written is set by RUST_LOG.
+    /// The log format. RUST_LOG sets the log levels.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     #[command(flatten)]
@@ -123,92 +125,93 @@ pub(crate) enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Reads a whole store and checks every record; the store must not be in use.
+    /// Read a whole store and check every record. The store must not be in use.
     Verify(Verify),
-    /// Writes a backup of a store, at one revision, while it is in use or not.
+    /// Write a backup of a store at one revision, from a running server or from a data directory.
     Backup(Backup),
-    /// Makes a new store of a backup.
+    /// Restore a backup into a new store.
     Restore(Restore),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// A data directory, or the store directory in it.
+    /// The data directory, or the store directory in it.
     pub dir: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
-    /// The file to write; it must not be there yet.
+    /// The backup file to write. It must not exist.
     pub file: PathBuf,
-    /// The data directory of a store that is not in use; without it, the running server of the kubeconfig is asked.
+    /// The data directory of a store that is not in use. If not set, the backup is requested from the running server of
+    /// the kubeconfig.
     #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     pub data_dir: Option<PathBuf>,
-    /// The kubeconfig that names the running server [default: $KUBECONFIG or ~/.kube/config].
+    /// Path to the kubeconfig file of the running server [default: $KUBECONFIG or ~/.kube/config].
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Restore {
-    /// The backup.
+    /// The backup file to read.
     pub file: PathBuf,
-    /// A new data directory.
+    /// The data directory to create.
     pub dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NewCommand {
-    /// A controller of a kind of one's own, in Rust.
+    /// Generate a controller for a custom resource, in Rust.
     Controller(NewController),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewController {
-    /// The name of the project, such as `shop-operator`.
+    /// The name of the project, such as `backup-operator`.
     pub name: String,
-    /// The kind that it looks after [default: from the name, such as `Shop`].
+    /// The kind that it reconciles [default: from the name, such as `Backup`].
     #[arg(long)]
     pub kind: Option<String>,
-    /// The group of the kind.
+    /// The API group of the kind.
     #[arg(long, default_value = "example.com")]
     pub group: String,
-    /// Where to write it [default: a folder of the project's name].
+    /// The directory to create [default: the project's name].
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Where the source of Setpoint is [default: around the current folder].
+    /// The source directory of Setpoint [default: the current directory or one above it].
     #[arg(long, value_name = "DIR")]
     pub setpoint: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tree {
-    /// The object: `deployment/web`, `deploy web`, `foos.example.com/a`.
+    /// The root object: `deployment/web`, `deploy web`, `foos.example.com/a`.
     #[arg(value_name = "TYPE/NAME", num_args = 1..=2, required = true)]
     pub object: Vec<String>,
-    /// The namespace of the object [default: the context's].
+    /// The namespace of the object [default: the namespace of the context].
     #[arg(long, short)]
     pub namespace: Option<String>,
-    /// Draw the tree again whenever it changes.
+    /// Watch for changes, and print the tree again after each.
     #[arg(long, short)]
     pub watch: bool,
-    /// The kubeconfig that names the server [default: $KUBECONFIG or ~/.kube/config].
+    /// Path to the kubeconfig file to use for requests [default: $KUBECONFIG or ~/.kube/config].
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: the current one].
+    /// The name of the kubeconfig context to use [default: the current context].
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Version {
-    /// How to print.
+    /// The output format [default: plain text].
     #[arg(long, short, value_enum)]
     pub output: Option<Output>,
-    /// Only this program's version; no server is asked.
+    /// If true, print the client version only; no server is contacted.
     #[arg(long)]
     pub client: bool,
-    /// The kubeconfig that names the server [default: $KUBECONFIG or ~/.kube/config].
+    /// Path to the kubeconfig file to use for requests [default: $KUBECONFIG or ~/.kube/config].
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 }
@@ -218,9 +221,10 @@ pub(crate) enum Output {
     Json,
 }
 
-/// Reads `1h`, `30m`, `90s`.
+/// Parses `1h`, `30m`, `90s`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let problem = || format!("{text:?} is no duration such as 1h, 30m or 90s");
+    let problem =
+        || format!("invalid duration {text:?}: expected a number and a unit, such as 1h, 30m or 90s");
     let unit = text.char_indices().next_back().map_or(0, |(at, _)| at);
     let number: u64 = text[..unit].parse().map_err(|_| problem())?;
     let seconds = match &text[unit..] {
@@ -235,9 +239,9 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(problem)
 }
 
-/// Reads `30000-32767`.
+/// Parses `30000-32767`.
 fn port_range(text: &str) -> Result<(u16, u16), String> {
-    let problem = || format!("{text:?} is no range of ports such as 30000-32767");
+    let problem = || format!("invalid port range {text:?}: expected FIRST-LAST, such as 30000-32767");
     let (first, last) = text.split_once('-').ok_or_else(problem)?;
     let range: (u16, u16) = (
         first.parse().map_err(|_| problem())?,
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_one_node_and_all_controllers_run_on_the_usual_port() {
+    fn without_flags_one_node_and_all_controllers_run_on_the_default_port() {
         let up = up("");
         assert_eq!(
             (up.listen.port(), up.nodes, up.controllers),
@@ -284,15 +288,15 @@ mod tests {
     }
 
     #[test]
-    fn controllers_are_told_how_much_to_do_at_a_time() {
-        let loops = up("--concurrent-deployment-syncs 9").controller_flags;
+    fn concurrent_syncs_are_set_by_flags_with_upstreams_defaults() {
+        let flags = up("--concurrent-deployment-syncs 9").controller_flags;
         assert_eq!(
-            loops.concurrent_syncs()[setpoint_controllers::deployment::NAME],
+            flags.concurrent_syncs()[setpoint_controllers::deployment::NAME],
             9
         );
-        assert_eq!(loops.concurrent_syncs()[setpoint_controllers::job::NAME], 5);
+        assert_eq!(flags.concurrent_syncs()[setpoint_controllers::job::NAME], 5);
         assert_eq!(
-            loops.autoscaler_settings(),
+            flags.autoscaler_settings(),
             setpoint_controllers::horizontal_pod_autoscaler::Settings::default()
         );
     }

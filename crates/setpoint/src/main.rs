@@ -1,12 +1,12 @@
 //! The binary: Kubernetes' API and control loops in one process.
 //!
-//! `args` parses what was typed; each command is a file. `serve` is the one that matters: it reads as a list of parts
-//! that are built, started and waited for. There is no logic here beyond the configuration.
+//! `args` parses the command line; each command is a file. The main one is `serve` (`setpoint up`): it builds the
+//! components, starts them and waits for them. There is no logic here beyond the configuration.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command line speaks to its user"
+    reason = "a command prints to its user"
 )]
 
 mod args;

@@ -1,4 +1,4 @@
-//! Figures of the parts that know nothing of HTTP, and of the process itself.
+//! Prometheus metrics of the components below the API server (work queues, events, registry, store), and of the process.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,55 +8,51 @@ use setpoint_registry::{Registry, VerbMetrics};
 use setpoint_runtime::{Manager, Recorder, metrics};
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
 
-/// Everyone who has figures.
+/// All sources of metrics.
 pub(crate) fn sources(
     registry: &Arc<Registry>,
-    loops: &Manager,
-    others: Box<dyn MetricsSource>,
+    manager: &Manager,
+    aggregation: Box<dyn MetricsSource>,
 ) -> Vec<Box<dyn MetricsSource>> {
-    let context = loops.context();
+    let context = manager.context();
     vec![
-        Box::new(Queues(context.metrics.clone())),
-        Box::new(Events(context.events.clone())),
-        Box::new(Objects(registry.clone())),
-        others,
-        Box::new(Process),
+        Box::new(WorkQueueSource(context.metrics.clone())),
+        Box::new(EventSource(context.events.clone())),
+        Box::new(StorageSource(registry.clone())),
+        aggregation,
+        Box::new(ProcessSource),
     ]
 }
 
 /// The work queues of all controllers.
-struct Queues(Arc<metrics::Metrics>);
+struct WorkQueueSource(Arc<metrics::Metrics>);
 
-impl MetricsSource for Queues {
+impl MetricsSource for WorkQueueSource {
     fn write(&self, text: &mut TextEncoder) {
         text.append(&self.0.to_text());
     }
 }
 
-/// What is told to users.
-struct Events(Recorder);
+/// The recorder of Kubernetes events.
+struct EventSource(Recorder);
 
-impl MetricsSource for Events {
+impl MetricsSource for EventSource {
     fn write(&self, text: &mut TextEncoder) {
         text.family(
             "setpoint_events_dropped_total",
             "counter",
-            "Events that were not written, since too many were waiting.",
+            "Events that were dropped since the queue was full.",
         );
         text.sample("setpoint_events_dropped_total", &[], self.0.dropped());
-        text.family(
-            "setpoint_events_pending",
-            "gauge",
-            "Events that wait to be written.",
-        );
+        text.family("setpoint_events_pending", "gauge", "Events in the queue.");
         text.sample("setpoint_events_pending", &[], self.0.pending());
     }
 }
 
 /// The registry and the store below it.
-struct Objects(Arc<Registry>);
+struct StorageSource(Arc<Registry>);
 
-impl MetricsSource for Objects {
+impl MetricsSource for StorageSource {
     fn write(&self, text: &mut TextEncoder) {
         write_registry(text, &self.0);
         write_store(text, &self.0.store().metrics());
@@ -68,7 +64,7 @@ fn write_registry(text: &mut TextEncoder, registry: &Registry) {
     text.family(
         "setpoint_registry_requests_total",
         "counter",
-        "Requests to the API, by whatever way.",
+        "Requests to the registry, over HTTP or from within the process.",
     );
     for (verb, counts) in VerbMetrics::NAMES.iter().zip(metrics.verbs) {
         let done = counts.requests - counts.failed;
@@ -86,7 +82,7 @@ fn write_registry(text: &mut TextEncoder, registry: &Registry) {
     text.family(
         "setpoint_registry_conflicts_total",
         "counter",
-        "Updates that found the object changed.",
+        "Updates that failed since the object had changed.",
     );
     text.sample("setpoint_registry_conflicts_total", &[], metrics.conflicts);
     text.family(
@@ -101,23 +97,22 @@ fn write_registry(text: &mut TextEncoder, registry: &Registry) {
     );
 }
 
-/// Figures of the store: name, type, what it counts, and where to find it.
-type Figure = (&'static str, &'static str, &'static str, fn(&StoreMetrics) -> u64);
+/// A metric of the store: name, type, help text, and its value in the store's metrics.
+type StoreMetric = (&'static str, &'static str, &'static str, fn(&StoreMetrics) -> u64);
 
-const STORE: [Figure; 13] = [
-    (
-        "commits_total",
-        "counter",
-        "Transactions that changed something.",
-        |store| store.commits,
-    ),
+const STORE_METRICS: [StoreMetric; 13] = [
+    ("commits_total", "counter", "Committed transactions.", |store| {
+        store.commits
+    }),
     (
         "conflicts_total",
         "counter",
-        "Transactions whose condition did not hold.",
+        "Transactions whose compare failed.",
         |store| store.conflicts,
     ),
-    ("syncs_total", "counter", "Durable writes.", |store| store.syncs),
+    ("syncs_total", "counter", "Syncs of the log to disk.", |store| {
+        store.syncs
+    }),
     (
         "appended_bytes_total",
         "counter",
@@ -130,26 +125,23 @@ const STORE: [Figure; 13] = [
     (
         "compactions_total",
         "counter",
-        "Times the past was shortened.",
+        "Compactions of old revisions.",
         |store| store.compactions,
     ),
     ("log_bytes", "gauge", "Bytes of log on disk.", |store| {
         store.log_bytes
     }),
-    ("keys", "gauge", "Keys that are alive.", |store| store.index_keys),
-    (
-        "live_bytes",
-        "gauge",
-        "Bytes of the keys and values that are alive.",
-        |store| store.index_bytes,
-    ),
+    ("keys", "gauge", "Live keys.", |store| store.index_keys),
+    ("live_bytes", "gauge", "Bytes of live keys and values.", |store| {
+        store.index_bytes
+    }),
     (
         "history_events",
         "gauge",
-        "Changes that can still be watched.",
+        "Past changes that a watch can start from.",
         |store| store.history_events,
     ),
-    ("history_bytes", "gauge", "Bytes kept for the past.", |store| {
+    ("history_bytes", "gauge", "Bytes of past revisions.", |store| {
         store.history_bytes
     }),
     ("watchers", "gauge", "Watchers of the store.", |store| {
@@ -158,27 +150,27 @@ const STORE: [Figure; 13] = [
     (
         "slow_watchers",
         "gauge",
-        "Watchers that are far behind.",
+        "Watchers that lag behind the current revision.",
         |store| store.slow_watchers,
     ),
 ];
 
 fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
-    for (name, kind, help, figure) in STORE {
+    for (name, kind, help, value) in STORE_METRICS {
         let name = format!("setpoint_store_{name}");
         text.family(&name, kind, help);
-        text.sample(&name, &[], figure(metrics));
+        text.sample(&name, &[], value(metrics));
     }
     text.family(
         "setpoint_store_sync_seconds",
         "histogram",
-        "How long durable writes took.",
+        "Duration of syncs of the log to disk.",
     );
     write_histogram(text, "setpoint_store_sync_seconds", &metrics.sync_micros, 1e-6);
     text.family(
         "setpoint_store_batch_transactions",
         "histogram",
-        "Transactions in one durable write.",
+        "Transactions per sync of the log.",
     );
     write_histogram(
         text,
@@ -188,10 +180,10 @@ fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
     );
 }
 
-/// A histogram of powers of two, in the unit that one of its values has.
+/// Writes a histogram with buckets of powers of two, scaled to `unit`.
 #[allow(
     clippy::cast_precision_loss,
-    reason = "bounds and sums of figures need not be exact"
+    reason = "bounds and sums of metrics need not be exact"
 )]
 fn write_histogram(text: &mut TextEncoder, name: &str, histogram: &Histogram, unit: f64) {
     let Some(last) = histogram.buckets.len().checked_sub(1) else {
@@ -210,10 +202,10 @@ fn write_histogram(text: &mut TextEncoder, name: &str, histogram: &Histogram, un
     );
 }
 
-/// The process, as the system sees it.
-struct Process;
+/// The process, by `/proc/self`.
+struct ProcessSource;
 
-impl MetricsSource for Process {
+impl MetricsSource for ProcessSource {
     fn write(&self, text: &mut TextEncoder) {
         let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let page = rustix::param::page_size() as u64;
@@ -222,7 +214,7 @@ impl MetricsSource for Process {
             .filter_map(|count| count.parse::<u64>().ok());
         for (name, help) in [
             ("process_virtual_memory_bytes", "Address space of the process."),
-            ("process_resident_memory_bytes", "Memory of the process."),
+            ("process_resident_memory_bytes", "Resident memory of the process."),
         ] {
             if let Some(count) = pages.next() {
                 text.family(name, "gauge", help);
@@ -230,11 +222,7 @@ impl MetricsSource for Process {
             }
         }
         if let Some(seconds) = cpu_seconds() {
-            text.family(
-                "process_cpu_seconds_total",
-                "counter",
-                "Processor time of the process.",
-            );
+            text.family("process_cpu_seconds_total", "counter", "CPU time of the process.");
             text.sample("process_cpu_seconds_total", &[], seconds);
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
@@ -244,7 +232,7 @@ impl MetricsSource for Process {
     }
 }
 
-/// User and system time. The name of the process may hold blanks, so fields are counted from behind it.
+/// User and system time. The process name may contain blanks, so fields are counted from after it.
 #[allow(clippy::cast_precision_loss, reason = "a sum of seconds need not be exact")]
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;

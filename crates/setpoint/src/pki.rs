@@ -1,9 +1,8 @@
-//! Certificates: our own authority, the server's certificate and the administrator's, kept in the data directory. So is
-//! the authority of the certificate with which the server speaks for its callers to servers behind it: whoever has a
-//! certificate of that authority may be anyone, so it signs nothing else.
+//! Certificates in the data directory: the cluster's CA with the server's and the administrator's certificate, and the
+//! front-proxy CA with the client certificate for aggregated API servers. A client with a certificate of the front-proxy
+//! CA may impersonate any user, so that CA signs nothing else.
 //!
-//! What is there and still good is used again, so that a kubeconfig outlives restarts. Keys are readable by their owner
-//! only.
+//! Valid certificates are reused, so that a kubeconfig outlives restarts. Keys are readable by their owner only.
 
 use std::fs;
 use std::io::Write;
@@ -25,13 +24,13 @@ use time::OffsetDateTime;
 
 mod reuse;
 
-/// How long the authority is good for.
+/// The validity of CA certificates.
 const AUTHORITY_DAYS: i64 = 3650;
-/// How long other certificates are good for.
+/// The validity of other certificates.
 const CERTIFICATE_DAYS: i64 = 365;
-/// A certificate that ends sooner than this is replaced.
+/// A certificate that expires sooner than this is replaced.
 const RENEWAL_DAYS: i64 = 30;
-/// By which names the server is known.
+/// The DNS names of the server.
 const SERVER_NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
@@ -56,22 +55,22 @@ pub(crate) struct Pki {
     pub proxy: CertKeyPair,
 }
 
-/// A certificate to make.
+/// A certificate to issue.
 struct CertificateSpec {
     file: &'static str,
     params: CertificateParams,
-    /// The names it must be good for, sorted.
+    /// The subject alternative names it must have, sorted.
     names: Vec<String>,
 }
 
 // === impl Pki ===
 
 impl Pki {
-    /// Reads the certificates in a directory, making those that are absent, about to end, or for other addresses.
+    /// Reads the certificates in a directory, issuing those that are absent, about to expire, or for other addresses.
     pub(crate) fn open(dir: &Path, listen: IpAddr, now: Timestamp) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let (authority, fresh) = open_authority(dir, ("ca", "setpoint-ca"), now)?;
-        let issued = |wanted| load_or_issue(dir, &authority, wanted, now, fresh);
+        let issued = |spec| load_or_issue(dir, &authority, spec, now, fresh);
         let (server, administrator) = (issued(server(listen))?, issued(administrator())?);
         let (proxy_authority, fresh) = open_authority(dir, ("front-proxy-ca", "front-proxy-ca"), now)?;
         Ok(Self {
@@ -83,43 +82,41 @@ impl Pki {
         })
     }
 
-    /// What the server shows and whom it trusts.
+    /// The server's certificate, and the CA of its clients' certificates.
     pub(crate) fn identity(&self) -> Result<Identity> {
         let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes());
         Ok(Identity {
-            chain: vec![certificate(&self.server.certificate).context("unreadable server certificate")?],
-            key: PrivateKeyDer::from_pem_slice(self.server.key.as_bytes())
-                .context("unreadable server key")?,
-            client_ca: certificate(&self.authority.certificate)
-                .context("unreadable authority certificate")?,
+            chain: vec![certificate(&self.server.certificate).context("invalid server certificate")?],
+            key: PrivateKeyDer::from_pem_slice(self.server.key.as_bytes()).context("invalid server key")?,
+            client_ca: certificate(&self.authority.certificate).context("invalid CA certificate")?,
         })
     }
 
-    /// What the server shows to servers behind it.
+    /// The client certificate for aggregated API servers.
     pub(crate) fn proxy_identity(&self) -> Result<setpoint_apiserver::aggregate::ProxyClientIdentity> {
         let certificate = CertificateDer::from_pem_slice(self.proxy.certificate.as_bytes());
         let key = PrivateKeyDer::from_pem_slice(self.proxy.key.as_bytes());
         Ok(setpoint_apiserver::aggregate::ProxyClientIdentity {
-            chain: vec![certificate.context("unreadable certificate of the front proxy")?],
-            key: key.context("unreadable key of the front proxy")?,
+            chain: vec![certificate.context("invalid front-proxy client certificate")?],
+            key: key.context("invalid front-proxy client key")?,
         })
     }
 }
 
-/// An authority by its file and its name, and whether it had to be made.
+/// Reads or creates a CA, by its file and common name. Returns whether it was created.
 fn open_authority(dir: &Path, (file, name): (&str, &str), now: Timestamp) -> Result<(CertKeyPair, bool)> {
     if let Some(pair) = read(dir, file)?
         && reuse::is_reusable(&pair.certificate, &[], now, RENEWAL_DAYS)
     {
         return Ok((pair, false));
     }
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot generate a key")?;
     let mut params = params(name, None, now, AUTHORITY_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let certificate = params
         .self_signed(&key)
-        .context("cannot make the authority's certificate")?;
+        .context("cannot issue the CA certificate")?;
     let pair = CertKeyPair {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
@@ -177,35 +174,35 @@ fn proxy() -> CertificateSpec {
     }
 }
 
-/// The certificate that is wanted: the one on disk if it is good, otherwise a new one.
+/// The certificate on disk if it is valid for `spec`, otherwise a new one.
 fn load_or_issue(
     dir: &Path,
     authority: &CertKeyPair,
-    wanted: CertificateSpec,
+    spec: CertificateSpec,
     now: Timestamp,
     renew: bool,
 ) -> Result<CertKeyPair> {
-    if let Some(pair) = read(dir, wanted.file)?.filter(|_| !renew)
-        && reuse::is_reusable(&pair.certificate, &wanted.names, now, RENEWAL_DAYS)
+    if let Some(pair) = read(dir, spec.file)?.filter(|_| !renew)
+        && reuse::is_reusable(&pair.certificate, &spec.names, now, RENEWAL_DAYS)
     {
         return Ok(pair);
     }
-    let authority_key = KeyPair::from_pem(&authority.key).context("unreadable key of the authority")?;
+    let authority_key = KeyPair::from_pem(&authority.key).context("invalid CA key")?;
     let issuer =
         Issuer::from_ca_cert_pem(&authority.certificate, authority_key).context("unreadable authority")?;
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
-    let mut params = wanted.params;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot generate a key")?;
+    let mut params = spec.params;
     (params.not_before, params.not_after) = validity(now, CERTIFICATE_DAYS)?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     let certificate = params
         .signed_by(&key, &issuer)
-        .with_context(|| format!("cannot sign {}", wanted.file))?;
+        .with_context(|| format!("cannot sign {}", spec.file))?;
     let pair = CertKeyPair {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     };
-    write(dir, wanted.file, &pair)?;
+    write(dir, spec.file, &pair)?;
     Ok(pair)
 }
 
@@ -225,13 +222,13 @@ fn subject(name: &str, organization: Option<&str>) -> DistinguishedName {
     subject
 }
 
-/// From an hour ago, since clocks differ, for so many days.
+/// Not before and not after: from an hour ago, since clocks differ, for so many days.
 fn validity(now: Timestamp, days: i64) -> Result<(OffsetDateTime, OffsetDateTime)> {
-    let moment =
+    let time =
         |seconds: i64| OffsetDateTime::from_unix_timestamp(seconds).context("the clock is out of range");
     Ok((
-        moment(now.as_second() - 3600)?,
-        moment(now.as_second() + days * 86_400)?,
+        time(now.as_second() - 3600)?,
+        time(now.as_second() + days * 86_400)?,
     ))
 }
 
@@ -258,7 +255,7 @@ fn write(dir: &Path, name: &str, pair: &CertKeyPair) -> Result<()> {
     write_file(&certificate, &pair.certificate, 0o644)
 }
 
-/// Writes a file at once: whoever reads it sees the old text or the new one.
+/// Writes a file atomically: a reader sees the old text or the new one.
 pub(crate) fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
     let fresh = path.with_extension("new");
     let written = || -> std::io::Result<()> {

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use setpoint_client::kubeconfig::Connection;
 use setpoint_client::{Http, Kubeconfig};
 
-/// The server that a kubeconfig names: the one given, or else the one kubectl would use.
+/// The connection to the server of a kubeconfig: of the given file, else of the one that kubectl would use.
 pub(crate) fn connection(kubeconfig: Option<&Path>) -> Result<Connection> {
     connection_of(kubeconfig, None)
 }
 
-/// The same in a context of that kubeconfig. Without any kubeconfig, a pod talks to its own cluster.
+/// The connection to the server of a context of a kubeconfig. Without any kubeconfig, a pod connects to its own cluster.
 pub(crate) fn connection_of(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Connection> {
     if kubeconfig.is_none() && context.is_none() {
         return Ok(Connection::infer()?);
@@ -27,7 +27,7 @@ pub(crate) fn connection_of(kubeconfig: Option<&Path>, context: Option<&str>) ->
     Ok(Kubeconfig::load(&paths)?.connection(context)?)
 }
 
-/// The answer to a GET of a path that is no resource.
+/// The response body to a GET of a non-resource path.
 pub(crate) async fn get(connection: &Connection, path: &str) -> Result<Bytes> {
     Ok(Http::new(connection)?.get(path).await?)
 }

@@ -1,4 +1,6 @@
-//! `setpoint up`: build, build, build, start, wait.
+//! `setpoint up`: builds the store, the registry, the API server and the controllers, starts them and waits for them.
+//!
+//! Start reading at `up`, which is the list of components in the order in which they depend on each other.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,21 +32,23 @@ mod audit;
 mod backup;
 mod checks;
 mod components;
+mod controller_config;
 mod data_dir;
 mod kubeconfig;
-mod told;
 
 use aggregation::Aggregation;
 use components::Components;
+use controller_config::controller_config;
 use data_dir::DataDir;
 
 pub(crate) use backup::PATH as BACKUP_PATH;
 
-/// How often, and after how long each time, a store that is in use is asked for again.
+/// How often, and at which interval, opening a locked store is tried again.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A document may be nested 512 deep and is walked by functions that call themselves. What is not touched costs nothing.
+/// Objects may be nested 512 levels deep and are walked by recursive functions. Stack pages that are not touched cost
+/// nothing.
 const STACK_BYTES: usize = 8 << 20;
 
 /// Serves a cluster until interrupted.
@@ -59,22 +63,19 @@ pub(crate) fn run(args: Up) -> Result<()> {
 
 async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let place = DataDir::open(&args)?;
-    if args.allow_privileged {
-        setpoint_kinds::core::pod::allow_privileged();
-    }
-    let pki = Pki::open(&place.pki(), args.listen.ip(), clock.now())?;
-    let store = open_store(&args, &place, &clock).await?;
+    let data_dir = DataDir::open(&args)?;
+    let pki = Pki::open(&data_dir.pki(), args.listen.ip(), clock.now())?;
+    let store = open_store(&args, &data_dir, &clock).await?;
     let uses = TokenUses::default();
-    let (access, caches) = access::open(&place.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
+    let (access, caches) = access::open(&data_dir.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
     let registry = open_registry(&args, &store, &access, &clock)?;
     caches.set(&(registry.clone() as Arc<dyn Caches>));
-    let others = Aggregation::open(&pki, &registry, &clock)?;
-    let mut loops = manager(&registry, &others, &clock);
-    let mut told = told::controllers(&args, &pki, (&registry, &others), &access)?;
-    told.token_uses = uses;
-    add_components(&mut loops, &args, &told)?;
-    add_api_server_controllers(&mut loops, &told);
+    let aggregation = Aggregation::open(&pki, &registry, &clock)?;
+    let mut manager = manager(&registry, &aggregation, &clock);
+    let mut controllers = controller_config(&args, &pki, (&registry, &aggregation), &access)?;
+    controllers.token_uses = uses;
+    add_components(&mut manager, &args, &controllers)?;
+    add_api_server_controllers(&mut manager, &controllers);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
@@ -87,39 +88,39 @@ async fn up(args: Up) -> Result<()> {
         tls: pki.identity()?,
         audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
-        aggregator: others.aggregator.clone(),
+        aggregator: aggregation.aggregator.clone(),
         checks: checks::all(&registry, &stop),
-        metrics_sources: crate::metrics::sources(&registry, &loops, others.metrics_source()),
-        custom_routes: vec![backup::route(store.clone(), place.dir.clone())],
+        metrics_sources: crate::metrics::sources(&registry, &manager, aggregation.metrics_source()),
+        custom_routes: vec![backup::route(store.clone(), data_dir.dir.clone())],
     };
     let server = Server::bind(config, args.listen)
         .await
-        .context("cannot serve; another address can be given with --listen")?;
-    let kubeconfig = kubeconfig::write(&args, &place, &pki, server.local_addr())?;
+        .context("cannot serve; set another address with --listen")?;
+    let kubeconfig = kubeconfig::write(&args, &data_dir, &pki, server.local_addr())?;
     let address = server.local_addr();
     registry.set_server_info(server_info(&args, &pki, address));
 
-    let mut parts = Components::new(stop)?;
-    let own = registry.clone();
-    parts.start("registry", |stop| async move { Ok(own.run(stop).await?) });
-    parts.start("server", |stop| serve(server, writer, stop));
-    let aggregator = others.aggregator.clone();
-    parts.start("aggregator", |stop| aggregation::run(aggregator, stop));
-    parts.start("loops", |stop| async move { Ok(loops.run(stop).await?) });
+    let mut components = Components::new(stop)?;
+    let started = registry.clone();
+    components.start("registry", |stop| async move { Ok(started.run(stop).await?) });
+    components.start("server", |stop| serve(server, writer, stop));
+    let aggregator = aggregation.aggregator.clone();
+    components.start("aggregator", |stop| aggregation::run(aggregator, stop));
+    components.start("controllers", |stop| async move { Ok(manager.run(stop).await?) });
     let announced = async {
         registry.started().await;
-        announce(&args, &place, address, &kubeconfig);
+        announce(&args, &data_dir, address, &kubeconfig);
         std::future::pending().await
     };
     let outcome = tokio::select! {
-        outcome = parts.wait(&clock) => outcome,
+        outcome = components.wait(&clock) => outcome,
         never = announced => never,
     };
     store.close().await.context("cannot close the store")?;
     outcome
 }
 
-/// What the server says of itself.
+/// The server's address, service CIDR and CAs, which the registry publishes as objects.
 fn server_info(args: &Up, pki: &Pki, address: SocketAddr) -> ServerInfo {
     ServerInfo {
         address: address.ip(),
@@ -130,7 +131,7 @@ fn server_info(args: &Up, pki: &Pki, address: SocketAddr) -> ServerInfo {
     }
 }
 
-/// Serves until told to stop. What the audit log was told by then is written before the end.
+/// Serves until stopped. The audit events logged by then are written before this returns.
 async fn serve(server: Server, writer: Option<Writer>, stop: CancellationToken) -> Result<()> {
     let served = CancellationToken::new();
     let serving = async {
@@ -147,19 +148,19 @@ async fn serve(server: Server, writer: Option<Writer>, stop: CancellationToken) 
     Ok(outcome?)
 }
 
-/// Opens the store. A process that was killed a moment ago may still be letting go of it, so it is asked for a while.
-async fn open_store(args: &Up, place: &DataDir, clock: &Arc<dyn Clock>) -> Result<Store> {
+/// Opens the store. A process that was killed a moment ago may still hold the lock, so a locked store is tried again.
+async fn open_store(args: &Up, data_dir: &DataDir, clock: &Arc<dyn Clock>) -> Result<Store> {
     let config = store_config(args, clock);
     if args.memory {
         return Ok(Store::memory(config));
     }
     for _ in 0..LOCK_TRIES {
-        match Store::open(&place.store(), config.clone()) {
+        match Store::open(&data_dir.store(), config.clone()) {
             Err(setpoint_store::Error::Locked { .. }) => clock.sleep(LOCK_PAUSE).await,
             opened => return Ok(opened?),
         }
     }
-    Ok(Store::open(&place.store(), config)?)
+    Ok(Store::open(&data_dir.store(), config)?)
 }
 
 fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
@@ -170,7 +171,8 @@ fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     config
 }
 
-/// What the rules of admission are told. Nodes that are part of this program are trusted less than the rest of it.
+/// The configuration of the admission plugins. The simulated nodes run in this process but are restricted to their own
+/// objects (NodeRestriction), unlike its other components.
 fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Config {
     setpoint_admission::Config {
         service_cidr: args.service_cluster_ip_range,
@@ -199,24 +201,28 @@ fn open_registry(
         virtual_resources: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
+        allow_privileged: args.allow_privileged,
     };
     Ok(Registry::open(config)?)
 }
 
-/// The kinds that the registry serves at any time.
+/// Returns the kinds that the registry serves at the time of the call.
 fn kinds_provider(registry: &Arc<Registry>) -> setpoint_apiserver::serve::KindsProvider {
     let registry = registry.clone();
     Box::new(move || registry.kinds())
 }
 
-/// What runs the control loops, on the server's own caches.
-fn manager(registry: &Arc<Registry>, others: &Aggregation, clock: &Arc<dyn Clock>) -> Manager {
+/// The controller manager, on the server's own caches.
+fn manager(registry: &Arc<Registry>, aggregation: &Aggregation, clock: &Arc<dyn Clock>) -> Manager {
     let caches: Arc<dyn Caches> = registry.clone();
-    let client = Client::new(others.serve.clone(), Arc::new(User::component("system:setpoint")));
+    let client = Client::new(
+        aggregation.serve.clone(),
+        Arc::new(User::component("system:setpoint")),
+    );
     Manager::new(caches, client, clock.clone())
 }
 
-/// The same context for a part that is known by another name.
+/// A copy of the context whose client acts as another user.
 fn acting_as(user: &str, context: Context) -> Context {
     Context {
         client: context.client.as_user(User::component(user)),
@@ -224,102 +230,103 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-/// What was asked for: controllers, the scheduler among them, and nodes.
-fn add_components(loops: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
-    let mut wanted = expand_selection(&args.controllers);
-    if take_scheduler(&mut wanted) {
-        add_scheduler(loops);
+/// Adds the controllers and the scheduler that `--controllers` enables, and the nodes.
+fn add_components(manager: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
+    let mut enabled = expand_selection(&args.controllers);
+    if take_scheduler(&mut enabled) {
+        add_scheduler(manager);
     }
-    add_controllers(loops, &wanted, config)?;
-    add_nodes(loops, args);
+    add_controllers(manager, &enabled, config)?;
+    add_nodes(manager, args);
     Ok(())
 }
 
 fn add_controllers(
-    loops: &mut Manager,
-    wanted: &[&str],
+    manager: &mut Manager,
+    enabled: &[&str],
     config: &setpoint_controllers::Config,
 ) -> Result<()> {
-    for controller in setpoint_controllers::select(wanted)? {
+    for controller in setpoint_controllers::select(enabled)? {
         let config = config.clone();
-        loops.add(controller.name, move |context, stop| {
+        manager.add(controller.name, move |context, stop| {
             controller.run(acting_as("system:kube-controller-manager", context), config, stop)
         });
     }
     Ok(())
 }
 
-/// The controllers of the API server itself, which are part of what it answers.
-fn add_api_server_controllers(loops: &mut Manager, config: &setpoint_controllers::Config) {
+/// Adds the controllers of the API server itself. `--controllers` does not disable them: its responses depend on them.
+fn add_api_server_controllers(manager: &mut Manager, config: &setpoint_controllers::Config) {
     for controller in setpoint_controllers::api_server_controllers() {
         let config = config.clone();
-        loops.add(controller.name, move |context, stop| {
+        manager.add(controller.name, move |context, stop| {
             controller.run(acting_as("system:apiserver", context), config, stop)
         });
     }
 }
 
-/// The list that was typed, where `none` is nothing and exceptions alone are exceptions from all.
+/// The value of `--controllers` in `setpoint_controllers::select`'s form: `none` is the empty list, and a list of only
+/// disabled controllers enables all others.
 fn expand_selection(list: &[String]) -> Vec<&str> {
-    let mut words: Vec<&str> = list
+    let mut names: Vec<&str> = list
         .iter()
         .map(String::as_str)
-        .filter(|word| *word != "none")
+        .filter(|name| *name != "none")
         .collect();
-    if !words.is_empty() && words.iter().all(|word| word.starts_with('-')) {
-        words.push("*");
+    if !names.is_empty() && names.iter().all(|name| name.starts_with('-')) {
+        names.push("*");
     }
-    words
+    names
 }
 
-/// Takes the scheduler, which is one more loop to whoever types the list, out of it. Whether it is wanted.
+/// Removes `scheduler` from the list, since it is no controller of `setpoint_controllers`. Returns whether it is enabled.
 fn take_scheduler(list: &mut Vec<&str>) -> bool {
-    let is_it = |word: &&str| word.strip_prefix('-').unwrap_or(word) == "scheduler";
-    match list.iter().position(is_it) {
+    let is_scheduler = |name: &&str| name.strip_prefix('-').unwrap_or(name) == "scheduler";
+    match list.iter().position(is_scheduler) {
         Some(at) => !list.remove(at).starts_with('-'),
         None => list.contains(&"*"),
     }
 }
 
-fn add_scheduler(loops: &mut Manager) {
+fn add_scheduler(manager: &mut Manager) {
     let config = setpoint_scheduler::Config {
         name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
         profile: setpoint_scheduler::default_profile(),
     };
-    loops.add("scheduler", move |context, stop| {
+    manager.add("scheduler", move |context, stop| {
         setpoint_scheduler::run(acting_as("system:kube-scheduler", context), config, stop)
     });
 }
 
-fn add_nodes(loops: &mut Manager, args: &Up) {
+fn add_nodes(manager: &mut Manager, args: &Up) {
     if args.nodes == 0 {
         return;
     }
     let config = setpoint_node::Config::simulated("node", args.nodes);
-    loops.add("nodes", move |context, stop| {
+    manager.add("nodes", move |context, stop| {
         setpoint_node::run(acting_as("system:nodes", context), config, stop)
     });
 }
 
-/// Says where things are and what to type next.
-fn announce(args: &Up, place: &DataDir, address: SocketAddr, kubeconfig: &Path) {
+/// Prints the address, the paths and a first command to try.
+fn announce(args: &Up, data_dir: &DataDir, address: SocketAddr, kubeconfig: &Path) {
     if args.quiet {
         return;
     }
-    let kept = if args.memory {
-        "nothing: objects are in memory only".to_owned()
+    let data = if args.memory {
+        "none, objects are stored in memory only".to_owned()
     } else {
-        place.dir.display().to_string()
+        data_dir.dir.display().to_string()
     };
     println!(
         "setpoint {} serves https://{}",
         env!("CARGO_PKG_VERSION"),
         address
     );
-    println!("  keeps       {kept}");
+    println!("  data        {data}");
     println!("  kubeconfig  {}", kubeconfig.display());
     println!(
-        "  now type    kubectl --kubeconfig {} get nodes",
+        "  try         kubectl --kubeconfig {} get nodes",
         kubeconfig.display()
     );
     println!("  stop        Ctrl-C");
@@ -331,19 +338,19 @@ mod tests {
 
     #[track_caller]
     fn check(list: &[&str], expected: &[&str]) {
-        let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
+        let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(expand_selection(&list), expected);
     }
 
     #[test]
-    fn exceptions_alone_are_exceptions_from_all() {
+    fn a_list_of_disabled_controllers_enables_all_others() {
         check(&["-namespace"], &["-namespace", "*"]);
         check(&["*", "-namespace"], &["*", "-namespace"]);
         check(&["replicaset"], &["replicaset"]);
     }
 
     #[test]
-    fn none_is_nothing() {
+    fn none_enables_no_controller() {
         check(&["none"], &[]);
     }
 

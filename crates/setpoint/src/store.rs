@@ -1,4 +1,4 @@
-//! `setpoint store`: look after a store on disk.
+//! `setpoint store`: verify, back up and restore a store on disk.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -17,7 +17,7 @@ pub(crate) fn verify(args: &Verify) -> Result<()> {
     let dir = store_dir(&args.dir);
     let report = Store::verify(&dir)?;
     println!(
-        "{} is sound: {} keys at revision {}",
+        "{} is valid: {} keys at revision {}",
         dir.display(),
         report.keys,
         report.revision
@@ -27,7 +27,7 @@ pub(crate) fn verify(args: &Verify) -> Result<()> {
         report.segments, report.frames, report.records
     );
     if report.torn.is_some() {
-        println!("  an unfinished write at the end, never acknowledged, is cut off at the next start");
+        println!("  a torn write at the end, never acknowledged, is truncated at the next start");
     }
     Ok(())
 }
@@ -43,7 +43,7 @@ pub(crate) fn backup(args: &Backup) -> Result<()> {
 }
 
 async fn backup_stopped(dir: &Path, file: &Path) -> Result<()> {
-    anyhow::ensure!(dir.is_dir(), "there is no store in {}", dir.display());
+    anyhow::ensure!(dir.is_dir(), "no store found in {}", dir.display());
     let clock = SystemClock::new();
     let store = Store::open(dir, setpoint_store::Config::new(Arc::new(move || clock.millis())))?;
     let report = store.backup(file).await?;
@@ -73,7 +73,7 @@ async fn backup_running(args: &Backup) -> Result<()> {
     Ok(())
 }
 
-/// Makes a new store of a backup.
+/// Restores a backup into a new store.
 pub(crate) fn restore(args: &Restore) -> Result<()> {
     let dir = args.dir.join("store");
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;

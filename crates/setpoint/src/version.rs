@@ -1,4 +1,4 @@
-//! `setpoint version`: what this program and the server are, in kubectl's words.
+//! `setpoint version`: the versions of this program and of the server, in kubectl's output format.
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use setpoint_apiserver::version::Version;
 use crate::args;
 use crate::remote;
 
-/// What is printed.
+/// The output, with kubectl's field names.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Versions {
@@ -16,7 +16,7 @@ struct Versions {
     server_version: Option<Version>,
 }
 
-/// Prints the client's version, and the server's unless there is none to ask.
+/// Prints the client's version, and the server's unless `--client` is set.
 pub(crate) fn run(args: &args::Version) -> Result<()> {
     let fetched = if args.client {
         Ok(None)
@@ -49,7 +49,7 @@ fn fetch_server_version(args: &args::Version) -> Result<Version> {
         let server = connection.server.trim_start_matches("https://");
         bail!("The connection to the server {server} was refused - did you specify the right host or port?");
     };
-    serde_json::from_slice(&json).context("the server's version is not readable")
+    serde_json::from_slice(&json).context("cannot parse the server's version")
 }
 
 fn print(versions: &Versions) {
@@ -62,7 +62,7 @@ fn print(versions: &Versions) {
     }
 }
 
-/// kubectl's words when client and server are more than one minor version apart.
+/// kubectl's warning when client and server are more than one minor version apart.
 fn skew(client: &Version, server: &Version) -> Option<String> {
     let minor = |version: &Version| version.minor.trim_end_matches('+').parse::<i64>().ok();
     let apart = minor(client)?.abs_diff(minor(server)?);
@@ -92,9 +92,9 @@ mod tests {
         for near in ["36", "37", "38+"] {
             assert_eq!(skew(&Version::client(), &server(near)), None, "{near}");
         }
-        let told = skew(&Version::client(), &server("35")).unwrap();
+        let warning = skew(&Version::client(), &server("35")).unwrap();
         assert_eq!(
-            told,
+            warning,
             "WARNING: version difference between client (1.37) and server (1.35) exceeds the supported minor version skew of +/-1"
         );
     }
@@ -106,9 +106,9 @@ mod tests {
             client_version: Version::client(),
             server_version: Some(Version::server()),
         };
-        let shown = serde_json::to_value(&versions).unwrap();
-        assert_eq!(shown["clientVersion"]["minor"], "37");
-        assert_eq!(shown["serverVersion"]["emulationMinor"], "37");
-        assert!(shown["clientVersion"]["emulationMinor"].is_null());
+        let output = serde_json::to_value(&versions).unwrap();
+        assert_eq!(output["clientVersion"]["minor"], "37");
+        assert_eq!(output["serverVersion"]["emulationMinor"], "37");
+        assert!(output["clientVersion"]["emulationMinor"].is_null());
     }
 }

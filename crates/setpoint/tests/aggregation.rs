@@ -1,4 +1,4 @@
-//! A server behind the API server: the real binary, a metrics server of the test's own, the real kubectl.
+//! An aggregated API server: the real binary, a metrics server in the test's process, the real kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use cluster::{Cluster, Kubectl, manifest};
 use serde_json::{Value, json};
 use setpoint_testkit::ExtensionApiServer;
 
-/// What pods and nodes use, by name: thousandths of a core.
+/// The CPU usage of pods and nodes in millicores, by name.
 type Usage = Arc<Mutex<Vec<(String, u32)>>>;
 
 /// A metrics server, registered in a cluster.
@@ -26,19 +26,19 @@ fn resource(name: &str, kind: &str, namespaced: bool) -> Value {
 }
 
 fn metrics(kind: &str, (name, cpu): &(String, u32)) -> Value {
-    let figures = json!({"cpu": format!("{cpu}m"), "memory": "64Mi"});
-    let mut document = json!({
+    let usage = json!({"cpu": format!("{cpu}m"), "memory": "64Mi"});
+    let mut object = json!({
         "kind": kind, "apiVersion": "metrics.k8s.io/v1beta1",
         "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
         "timestamp": "2030-01-01T00:00:00Z", "window": "10s",
     });
     if kind == "PodMetrics" {
-        document["metadata"]["namespace"] = "default".into();
-        document["containers"] = json!([{"name": "c", "usage": figures}]);
+        object["metadata"]["namespace"] = "default".into();
+        object["containers"] = json!([{"name": "c", "usage": usage}]);
     } else {
-        document["usage"] = figures;
+        object["usage"] = usage;
     }
-    document
+    object
 }
 
 fn list(kind: &str, of: &[(String, u32)]) -> Value {
@@ -46,8 +46,8 @@ fn list(kind: &str, of: &[(String, u32)]) -> Value {
     json!({"kind": format!("{kind}List"), "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items})
 }
 
-/// Everything that is asked of a metrics server.
-fn answer(path: &str, pods: &[(String, u32)]) -> Option<Value> {
+/// The responses of a metrics server.
+fn respond(path: &str, pods: &[(String, u32)]) -> Option<Value> {
     let path = path.split('?').next().unwrap_or_default();
     let nodes = [("node-0".to_owned(), 250)];
     match path.strip_prefix("/apis/metrics.k8s.io/v1beta1").unwrap_or(path) {
@@ -62,19 +62,19 @@ fn answer(path: &str, pods: &[(String, u32)]) -> Option<Value> {
 }
 
 impl Metrics {
-    /// Starts a metrics server that trusts whom the cluster says, and registers it.
+    /// Starts a metrics server that trusts the cluster's front-proxy CA, and registers it.
     async fn start(cluster: &Cluster, kubectl: &Kubectl) -> Self {
         let trusted = "get configmap extension-apiserver-authentication -n kube-system";
         let trusted = kubectl.run(&format!(
             r"{trusted} -o jsonpath={{.data.requestheader-client-ca-file}}"
         ));
         let pods = Usage::default();
-        let figures = pods.clone();
-        let answers = move |asked: &setpoint_testkit::extension_api_server::ReceivedRequest| {
-            answer(&asked.path, &figures.lock().unwrap())
+        let usage = pods.clone();
+        let handler = move |request: &setpoint_testkit::extension_api_server::ReceivedRequest| {
+            respond(&request.path, &usage.lock().unwrap())
         };
         let host = "metrics-server.kube-system.svc";
-        let extension = ExtensionApiServer::start(host, &trusted, Arc::new(answers)).await;
+        let extension = ExtensionApiServer::start(host, &trusted, Arc::new(handler)).await;
         let registered = registration(&extension);
         let file = manifest(cluster.dir.path(), "metrics.json", &registered.to_string());
         kubectl.run(&format!("create -f {file}"));
@@ -82,7 +82,7 @@ impl Metrics {
     }
 }
 
-/// A service that leads out of the cluster, to this machine, and who serves behind it.
+/// An ExternalName Service that resolves to this machine, and the APIService of the metrics server.
 fn registration(extension: &ExtensionApiServer) -> Value {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics-server", "namespace": "kube-system"},
@@ -103,7 +103,7 @@ fn registration(extension: &ExtensionApiServer) -> Value {
 const READY: &str = "wait --for=condition=Available apiservice/v1beta1.metrics.k8s.io --timeout=60s";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_top_asks_the_server_behind_an_api_service() {
+async fn kubectl_top_reads_from_the_aggregated_api_server() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1", "--controllers", "none"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     let served = Metrics::start(&cluster, &kubectl).await;
@@ -129,10 +129,10 @@ async fn kubectl_top_asks_the_server_behind_an_api_service() {
         resources.contains("NodeMetrics") && resources.contains("PodMetrics"),
         "{resources}"
     );
-    let asked = served.extension.requests();
-    let of_pods = asked
+    let requests = served.extension.requests();
+    let of_pods = requests
         .iter()
-        .find(|asked| asked.path.contains("/namespaces/default/pods"))
+        .find(|request| request.path.contains("/namespaces/default/pods"))
         .unwrap();
     assert_eq!(of_pods.user, "kubernetes-admin");
     assert!(
@@ -141,7 +141,7 @@ async fn kubectl_top_asks_the_server_behind_an_api_service() {
     );
 }
 
-/// A Deployment of so many pods that ask for a tenth of a core each, and what scales it by the cores they use.
+/// A Deployment of so many pods that request 100m CPU each, and its HorizontalPodAutoscaler.
 fn scaled(replicas: u32) -> Value {
     let labels = json!({"app": "web"});
     let container = json!({"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "100m"}}});
@@ -160,7 +160,7 @@ fn scaled(replicas: u32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_autoscaler_scales_by_what_the_server_behind_an_api_service_says() {
+async fn an_autoscaler_scales_by_the_metrics_of_an_aggregated_api_server() {
     let cluster = Cluster::new(&[
         "--memory",
         "--horizontal-pod-autoscaler-sync-period=1s",
@@ -175,10 +175,10 @@ async fn an_autoscaler_scales_by_what_the_server_behind_an_api_service_says() {
     kubectl.run(&format!(
         "wait --for=jsonpath={active}=FailedGetResourceMetric hpa/web --timeout=60s"
     ));
-    let told =
+    let message =
         kubectl.run(r"get hpa web -o jsonpath={.status.conditions[?(@.type=='ScalingActive')].message}");
     assert_eq!(
-        told,
+        message,
         "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for \
          resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested \
          resource (get pods.metrics.k8s.io)"
@@ -187,21 +187,21 @@ async fn an_autoscaler_scales_by_what_the_server_behind_an_api_service_says() {
     let names = kubectl.run("get pods -l app=web -o jsonpath={.items[*].metadata.name}");
     let usage = names.split_whitespace().map(|name| (name.to_owned(), 100));
     served.pods.lock().unwrap().extend(usage);
-    // All of what they ask for, where half of it is enough.
+    // Usage is 100% of the requests, the target 50%.
     kubectl.run("wait --for=jsonpath={.spec.replicas}=4 deployment/web --timeout=60s");
     kubectl.run(&format!(
         "wait --for=jsonpath={active}=ValidMetricFound hpa/web --timeout=60s"
     ));
-    let asked = served.extension.requests();
-    let of_loop = asked
+    let requests = served.extension.requests();
+    let of_autoscaler = requests
         .iter()
-        .find(|asked| asked.path.contains("labelSelector=app%3Dweb"))
+        .find(|request| request.path.contains("labelSelector=app%3Dweb"))
         .unwrap();
-    assert_eq!(of_loop.user, "system:kube-controller-manager");
+    assert_eq!(of_autoscaler.user, "system:kube-controller-manager");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_gone_stops_nothing_but_what_could_be_in_it() {
+async fn an_unavailable_aggregated_api_server_only_blocks_namespace_deletion() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     let served = Metrics::start(&cluster, &kubectl).await;
@@ -210,12 +210,15 @@ async fn a_server_that_is_gone_stops_nothing_but_what_could_be_in_it() {
     drop(served);
     kubectl.run("annotate service metrics-server -n kube-system look=again");
     kubectl.run("wait --for=condition=Available=False apiservice/v1beta1.metrics.k8s.io --timeout=60s");
-    let told =
+    let message =
         kubectl.run("get apiservice v1beta1.metrics.k8s.io -o jsonpath={.status.conditions[0].message}");
     let url = format!("https://localhost:{port}/apis/metrics.k8s.io/v1beta1");
     let failing = format!("failing or missing response from {url}: Get {url:?}: dial tcp ");
-    let refused = format!(":{port}: connect: connection refused");
-    assert!(told.starts_with(&failing) && told.ends_with(&refused), "{told}");
+    let connect_error = format!(":{port}: connect: connection refused");
+    assert!(
+        message.starts_with(&failing) && message.ends_with(&connect_error),
+        "{message}"
+    );
     let raw = kubectl.fail("get --raw /apis/metrics.k8s.io/v1beta1/nodes");
     assert!(
         raw.contains("the server is currently unable to handle the request"),
@@ -227,7 +230,7 @@ async fn a_server_that_is_gone_stops_nothing_but_what_could_be_in_it() {
             .contains(r#"aggregator_unavailable_apiservice{name="v1beta1.metrics.k8s.io"} 1"#)
     );
 
-    // Everything else goes on, but nobody knows what of the namespace is left there.
+    // Other resources are served, but discovery of the namespace's content is incomplete.
     kubectl.run("create namespace leaving");
     kubectl.run("create configmap map -n leaving");
     kubectl.run("delete namespace leaving --wait=false");

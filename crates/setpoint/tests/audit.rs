@@ -1,4 +1,4 @@
-//! The audit log of a real process: who asked what, when, and what came of it.
+//! The audit log of a real process.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,15 +32,15 @@ rules:
 - level: None
 ";
 
-/// What was told, line by line.
-fn told(log: &str) -> Vec<Value> {
+/// The audit events, one per line.
+fn parse_events(log: &str) -> Vec<Value> {
     log.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
 #[tokio::test]
-async fn requests_are_told_as_the_policy_says() {
+async fn requests_are_logged_as_the_policy_specifies() {
     let dir = Arc::new(tempfile::tempdir().unwrap());
     let (policy, log) = (dir.path().join("policy.yaml"), dir.path().join("audit.log"));
     fs::write(&policy, POLICY).unwrap();
@@ -58,8 +58,8 @@ async fn requests_are_told_as_the_policy_says() {
     let cluster = Cluster::start(&dir, &flags);
     let maps = cluster.client().namespaced::<ConfigMap>("default");
     let mut map = ConfigMap::default();
-    map.metadata.generate_name = Some("told-".to_owned());
-    let made = maps.create(&map).await.unwrap();
+    map.metadata.generate_name = Some("audited-".to_owned());
+    let created = maps.create(&map).await.unwrap();
     let watch = maps.watch(&WatchOptions::default()).await.unwrap();
     maps.list(&ListOptions::default()).await.unwrap();
     let secrets = cluster.anonymous().namespaced::<Secret>("default");
@@ -67,7 +67,7 @@ async fn requests_are_told_as_the_policy_says() {
     drop(watch);
     assert!(cluster.terminate());
 
-    let lines = told(&fs::read_to_string(log).unwrap());
+    let lines = parse_events(&fs::read_to_string(log).unwrap());
     let of = |verb: &str, resource: &str, stage: &str| {
         let found = lines.iter().filter(|line| {
             line["verb"] == verb && line["objectRef"]["resource"] == resource && line["stage"] == stage
@@ -77,20 +77,20 @@ async fn requests_are_told_as_the_policy_says() {
         found[0].clone()
     };
     let create = of("create", "configmaps", "ResponseComplete");
-    assert_eq!(create["objectRef"]["name"], made.key().name());
+    assert_eq!(create["objectRef"]["name"], created.key().name());
     assert_eq!(create["responseStatus"]["code"], 201);
-    assert_eq!(create["requestObject"]["metadata"]["generateName"], "told-");
-    assert_eq!(create["responseObject"]["metadata"]["name"], made.key().name());
+    assert_eq!(create["requestObject"]["metadata"]["generateName"], "audited-");
+    assert_eq!(create["responseObject"]["metadata"]["name"], created.key().name());
     assert_eq!(create["responseObject"]["metadata"].get("managedFields"), None);
     assert_eq!(create["user"]["username"], "kubernetes-admin");
     assert_eq!(create["sourceIPs"][0], "127.0.0.1");
     assert_eq!(create["annotations"]["authorization.k8s.io/decision"], "allow");
     of("watch", "configmaps", "ResponseStarted");
     of("watch", "configmaps", "ResponseComplete");
-    let refused = of("list", "secrets", "ResponseComplete");
-    assert_eq!(refused["user"]["username"], "system:anonymous");
-    assert_eq!(refused["responseStatus"]["code"], 403);
-    assert_eq!(refused["responseStatus"]["reason"], "Forbidden");
+    let forbidden = of("list", "secrets", "ResponseComplete");
+    assert_eq!(forbidden["user"]["username"], "system:anonymous");
+    assert_eq!(forbidden["responseStatus"]["code"], 403);
+    assert_eq!(forbidden["responseStatus"]["reason"], "Forbidden");
     assert!(
         !lines
             .iter()

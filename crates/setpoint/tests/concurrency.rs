@@ -40,10 +40,10 @@ async fn oc1_of_a_hundred_updates_from_one_version_one_wins() {
     let outcomes = updates.join_all().await;
     let (won, lost): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 99));
-    for refused in lost.into_iter().filter_map(Result::err) {
-        assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
+    for status in lost.into_iter().filter_map(Result::err) {
+        assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
         assert_eq!(
-            refused.message,
+            status.message,
             "Operation cannot be fulfilled on configmaps \"one\": the object has been modified; please apply your changes to the latest version and try again"
         );
     }

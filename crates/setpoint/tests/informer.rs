@@ -1,4 +1,4 @@
-//! Informers on a bad line: connections are cut and the server is killed while objects change.
+//! Informers on an unreliable connection: connections are cut and the server is killed while objects change.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,15 +23,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// So many changes are made, and so often something goes wrong meanwhile.
+/// The number of changes, and of failures injected meanwhile.
 const CHANGES: u64 = 400;
-const TROUBLES: u64 = 12;
+const FAULTS: u64 = 12;
 
-/// The machine's clock, on which waiting takes a hundredth of the time.
+/// The system clock, with sleeps shortened to a hundredth.
 #[derive(Debug)]
-struct Hasty(SystemClock);
+struct FastClock(SystemClock);
 
-impl Clock for Hasty {
+impl Clock for FastClock {
     fn now(&self) -> jiff::Timestamp {
         self.0.now()
     }
@@ -41,15 +41,15 @@ impl Clock for Hasty {
     }
 }
 
-/// A line to the server that can be cut and led elsewhere.
-struct Line {
+/// A TCP proxy to the server whose connections can be broken and redirected.
+struct BreakableProxy {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,
     cut: Arc<Mutex<CancellationToken>>,
     _task: JoinSet<()>,
 }
 
-impl Line {
+impl BreakableProxy {
     async fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -60,11 +60,11 @@ impl Line {
         let (to, token) = (target.clone(), cut.clone());
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let mut lines = JoinSet::new();
+            let mut connections = JoinSet::new();
             loop {
                 let (mut near, _) = listener.accept().await.unwrap();
                 let (target, cut) = (*to.lock().unwrap(), token.lock().unwrap().clone());
-                lines.spawn(async move {
+                connections.spawn(async move {
                     let Ok(mut far) = TcpStream::connect(target).await else {
                         return;
                     };
@@ -83,13 +83,13 @@ impl Line {
         }
     }
 
-    /// Breaks every connection, wherever it is in an answer.
+    /// Breaks every connection, even in the middle of a response.
     fn cut(&self) {
         let fresh = CancellationToken::new();
         std::mem::replace(&mut *self.cut.lock().unwrap(), fresh).cancel();
     }
 
-    fn lead_to(&self, target: SocketAddr) {
+    fn redirect(&self, target: SocketAddr) {
         *self.target.lock().unwrap() = target;
     }
 }
@@ -98,7 +98,7 @@ fn address(connection: &Connection) -> SocketAddr {
     connection.server.trim_start_matches("https://").parse().unwrap()
 }
 
-/// One change by the number: objects come, change and go.
+/// The change of this number: a create, an update or a delete.
 async fn change(maps: &Api<ConfigMap>, number: u64) {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(format!("m{}", number * 7919 % 23));
@@ -120,26 +120,33 @@ fn versions<'a>(objects: impl Iterator<Item = &'a Arc<Stored>>) -> BTreeMap<Stri
         .collect()
 }
 
-/// IN12, IN19: whatever happens to the line and to the server, the mirror ends up like the server, and handlers hear of
+/// A last write marks the end: a cache that has it has everything before.
+async fn write_last(maps: &Api<ConfigMap>) -> ResourceVersion {
+    let mut last = ConfigMap::default();
+    last.metadata.name = Some("last".to_owned());
+    maps.create(&last).await.unwrap().resource_version()
+}
+
+/// IN12, IN19: after any failure of the connection or the server, the cache equals the server's state, and handlers get
 /// each object's changes in order, none twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
+async fn in12_an_informer_survives_cut_connections_and_killed_servers() {
     let mut server = Cluster::new(&["--controllers", "none"]);
     let direct = server.connection();
-    let line = Line::to(address(&direct)).await;
+    let proxy = BreakableProxy::to(address(&direct)).await;
     let proxied = Connection {
-        server: format!("https://{}", line.address),
+        server: format!("https://{}", proxy.address),
         ..direct
     };
-    let clock: Arc<dyn Clock> = Arc::new(Hasty(SystemClock::new()));
+    let clock: Arc<dyn Clock> = Arc::new(FastClock(SystemClock::new()));
     let serve: Arc<dyn Serve> = Arc::new(Http::with_clock(&proxied, clock.clone()).unwrap());
     let factory = SharedInformerFactory::new(Client::new(serve, Arc::new(User::default())), clock);
-    let (informer, diary) = (
+    let (informer, recorder) = (
         factory.informer_for::<ConfigMap>(),
         NotificationRecorder::default(),
     );
-    let _place = informer
-        .add_handler(HandlerOptions::default(), diary.handler())
+    let _registration = informer
+        .add_handler(HandlerOptions::default(), recorder.handler())
         .unwrap();
     let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
     let (own, token) = (factory.clone(), stop.clone());
@@ -149,12 +156,12 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
     let mut maps = server.client().namespaced::<ConfigMap>("default");
     for number in 1..=CHANGES {
         change(&maps, number).await;
-        if number % (CHANGES / TROUBLES) == 0 {
-            line.cut();
+        if number % (CHANGES / FAULTS) == 0 {
+            proxy.cut();
         }
         if number == CHANGES / 2 {
             server = Cluster::start(&server.kill(), &["--controllers", "none"]);
-            line.lead_to(address(&server.connection()));
+            proxy.redirect(address(&server.connection()));
             maps = server.client().namespaced::<ConfigMap>("default");
         }
     }
@@ -165,25 +172,24 @@ async fn in12_a_mirror_survives_cut_lines_and_killed_servers() {
         .iter()
         .map(|map| (map.key().name().to_owned(), map.resource_version()))
         .collect();
-    // A write after the last marks the end: who has seen it has seen everything before.
-    let mut last = ConfigMap::default();
-    last.metadata.name = Some("last".to_owned());
-    let last = maps.create(&last).await.unwrap().resource_version();
-    let told = async {
+    let last = write_last(&maps).await;
+    let delivered = async {
         informer.cache().reached(last).await;
-        diary.until(|known| known.contains_key("last")).await;
+        recorder.until(|known| known.contains_key("last")).await;
     };
-    tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), delivered)
+        .await
+        .unwrap();
     stop.cancel();
     running.join_next().await.unwrap().unwrap();
     let mut mirrored = versions(informer.cache().snapshot().iter());
     mirrored.remove("last");
     assert_eq!(mirrored, expected);
-    assert_eq!(diary.violations(), [""; 0]);
-    let told = diary.versions();
+    assert_eq!(recorder.violations(), [""; 0]);
+    let delivered = recorder.versions();
     assert!(
         expected
             .iter()
-            .all(|(name, version)| told.get(name) == Some(version))
+            .all(|(name, version)| delivered.get(name) == Some(version))
     );
 }

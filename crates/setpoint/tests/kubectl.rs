@@ -6,7 +6,7 @@ mod cluster;
 
 use cluster::{Cluster, manifest, replica_set};
 
-/// CL1: a replica set becomes running pods, and everything goes when it goes.
+/// CL1: a ReplicaSet creates running pods, and they are deleted with it.
 #[test]
 fn cl1_kubectl_creates_watches_and_deletes_a_replica_set() {
     let cluster = Cluster::new(&["--memory"]);
@@ -38,25 +38,25 @@ fn cl1_kubectl_creates_watches_and_deletes_a_replica_set() {
 }
 
 #[test]
-fn kubectl_refuses_what_the_server_refuses() {
+fn kubectl_reports_the_servers_errors() {
     let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
     let Some(kubectl) = cluster.kubectl() else { return };
-    let told = kubectl.fail("get configmap absent");
+    let stderr = kubectl.fail("get configmap absent");
     assert_eq!(
-        told,
+        stderr,
         "Error from server (NotFound): configmaps \"absent\" not found\n"
     );
     let unknown = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"dta":{"a":"1"}}"#;
     let file = manifest(cluster.dir.path(), "unknown.json", unknown);
-    let told = kubectl.fail(&format!("create -f {file}"));
+    let stderr = kubectl.fail(&format!("create -f {file}"));
     assert!(
-        told.contains("strict decoding error: unknown field \"dta\""),
-        "{told}"
+        stderr.contains("strict decoding error: unknown field \"dta\""),
+        "{stderr}"
     );
-    let told = kubectl.fail("delete namespace default");
+    let stderr = kubectl.fail("delete namespace default");
     assert!(
-        told.contains("(Forbidden)") && told.contains("this namespace may not be deleted"),
-        "{told}"
+        stderr.contains("(Forbidden)") && stderr.contains("this namespace may not be deleted"),
+        "{stderr}"
     );
 }
 
@@ -108,21 +108,21 @@ fn to9_kubectl_and_our_own_command_show_the_same_server_version() {
     }
 }
 
-/// Typed clients send protobuf and ask for it: `create` by name, `describe` and `events` are made of them.
+/// Typed clients send and accept protobuf: kubectl's `create` by name, `describe` and `events` use them.
 #[test]
-fn kubectl_speaks_protobuf_with_the_server() {
+fn kubectl_uses_protobuf_with_the_server() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
     let Some(kubectl) = cluster.kubectl() else { return };
-    for (line, told) in [
+    for (line, stderr) in [
         ("create configmap a --from-literal=k=v", "configmap/a created\n"),
         ("create namespace x", "namespace/x created\n"),
         ("create serviceaccount s -n x", "serviceaccount/s created\n"),
     ] {
-        assert_eq!(kubectl.run(line), told);
+        assert_eq!(kubectl.run(line), stderr);
     }
     assert_eq!(kubectl.run("get configmap a -o jsonpath={.data}"), r#"{"k":"v"}"#);
-    let told = kubectl.fail("create configmap a --from-literal=k=w");
-    assert!(told.contains("configmaps \"a\" already exists"), "{told}");
+    let stderr = kubectl.fail("create configmap a --from-literal=k=w");
+    assert!(stderr.contains("configmaps \"a\" already exists"), "{stderr}");
     let described = kubectl.run("describe configmap a");
     assert!(
         described.contains("k:\n----\nv\n") && described.contains("Namespace:    default"),

@@ -1,4 +1,4 @@
-//! Who one is and what one may, as kubectl shows it.
+//! Authentication and authorization, by kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,23 +8,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::{Cluster, Kubectl, manifest};
 
-/// Rows: a line that is typed, and what its output has in it.
+/// Rows: a command line, and the texts its output must contain.
 type Rows<'a> = &'a [(&'a str, &'a [&'a str])];
 
 fn api_only() -> Cluster {
     Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"])
 }
 
-/// Every line must succeed and print what its row says, in order.
+/// Runs the rows in order. Every command must succeed and its output contain the row's texts.
 #[track_caller]
 fn check(kubectl: &Kubectl, rows: Rows<'_>) {
     let mut wrong = Vec::new();
-    for (line, wanted) in rows {
-        let (code, told) = kubectl.outcome(line);
-        let missing: Vec<_> = wanted.iter().filter(|part| !told.contains(**part)).collect();
+    for (line, expected) in rows {
+        let (code, stderr) = kubectl.outcome(line);
+        let missing: Vec<_> = expected.iter().filter(|text| !stderr.contains(**text)).collect();
         if code != 0 || !missing.is_empty() {
             wrong.push(format!(
-                "kubectl {line}: code {code}, without {missing:?}:\n{told}"
+                "kubectl {line}: code {code}, without {missing:?}:\n{stderr}"
             ));
         }
     }
@@ -32,7 +32,7 @@ fn check(kubectl: &Kubectl, rows: Rows<'_>) {
 }
 
 #[test]
-fn auth_says_who_one_is_and_what_one_may() {
+fn auth_whoami_and_can_i_report_user_and_permissions() {
     let cluster = api_only();
     let Some(kubectl) = cluster.kubectl() else { return };
     check(
@@ -61,18 +61,18 @@ fn auth_says_who_one_is_and_what_one_may() {
             ),
         ],
     );
-    let (code, told) =
+    let (code, stderr) =
         kubectl.outcome("auth can-i delete configmaps --as=system:serviceaccount:default:robot");
-    assert_eq!((code, told.trim()), (1, "no"));
-    let told = kubectl.fail("get secrets --as=system:serviceaccount:default:robot");
+    assert_eq!((code, stderr.trim()), (1, "no"));
+    let stderr = kubectl.fail("get secrets --as=system:serviceaccount:default:robot");
     assert!(
-        told.contains("(Forbidden)") && told.contains("cannot list resource \"secrets\""),
-        "{told}"
+        stderr.contains("(Forbidden)") && stderr.contains("cannot list resource \"secrets\""),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_created_token_opens_the_door_and_a_forged_one_does_not() {
+fn a_created_token_authenticates_and_a_forged_one_does_not() {
     let cluster = api_only();
     let Some(kubectl) = cluster.kubectl() else { return };
     kubectl.run("create serviceaccount robot");
@@ -86,20 +86,20 @@ fn a_created_token_opens_the_door_and_a_forged_one_does_not() {
         );
         kubectl.outcome(&flags)
     };
-    let (code, told) = as_robot("auth whoami", token);
+    let (code, stderr) = as_robot("auth whoami", token);
     assert!(
-        code == 0 && told.contains("system:serviceaccount:default:robot"),
-        "{told}"
+        code == 0 && stderr.contains("system:serviceaccount:default:robot"),
+        "{stderr}"
     );
-    let (code, told) = as_robot("get configmaps", token);
-    assert!(code == 1 && told.contains("(Forbidden)"), "{told}");
+    let (code, stderr) = as_robot("get configmaps", token);
+    assert!(code == 1 && stderr.contains("(Forbidden)"), "{stderr}");
     let forged = token.replacen('.', ".x", 1);
-    let (code, told) = as_robot("get configmaps", &forged);
-    assert!(code == 1 && told.contains("Unauthorized"), "{told}");
+    let (code, stderr) = as_robot("get configmaps", &forged);
+    assert!(code == 1 && stderr.contains("Unauthorized"), "{stderr}");
 }
 
-/// A key and a request for a certificate of somebody, as a manifest, and where the key was written.
-fn asking(cluster: &Cluster, name: &str, signer: &str, (user, group): (&str, &str)) -> (String, String) {
+/// The files of a CertificateSigningRequest for a user, and of its private key.
+fn write_csr(cluster: &Cluster, name: &str, signer: &str, (user, group): (&str, &str)) -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -118,14 +118,14 @@ fn asking(cluster: &Cluster, name: &str, signer: &str, (user, group): (&str, &st
     (manifest(dir, &format!("{name}.json"), &document), key)
 }
 
-/// What a secret or a request has at a path, once it is there.
+/// The value at a path of a Secret or a CertificateSigningRequest, once it is set.
 fn at(kubectl: &Kubectl, object: &str, path: &str) -> Vec<u8> {
     kubectl.run(&format!("wait {object} --for=jsonpath={path} --timeout=60s"));
     let text = kubectl.run(&format!("get {object} -o jsonpath={path}"));
     STANDARD.decode(text.trim()).unwrap()
 }
 
-/// Who one is to the server, with nothing to show but this.
+/// The user name that the server derives from this credential alone.
 #[track_caller]
 fn whoami(kubectl: Kubectl, shown: &str, expected: &[&str]) {
     let server = kubectl.run("config view --raw -o jsonpath={.clusters[0].cluster.server}");
@@ -135,12 +135,12 @@ fn whoami(kubectl: Kubectl, shown: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_certificate_that_was_approved_signs_in() {
+fn an_approved_certificate_authenticates() {
     let loops = "certificatesigningrequest-signing,certificatesigningrequest-approving";
     let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", loops]);
     let Some(kubectl) = cluster.kubectl() else { return };
     let client = "kubernetes.io/kube-apiserver-client";
-    let (file, key) = asking(&cluster, "jane", client, ("jane", "team-a"));
+    let (file, key) = write_csr(&cluster, "jane", client, ("jane", "team-a"));
     check(
         &kubectl,
         &[
@@ -157,13 +157,13 @@ fn a_certificate_that_was_approved_signs_in() {
 }
 
 #[test]
-fn a_node_has_its_certificate_without_anybody_approving() {
+fn a_nodes_certificate_is_approved_automatically() {
     let loops = "certificatesigningrequest-signing,certificatesigningrequest-approving";
     let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", loops]);
     let Some(kubectl) = cluster.kubectl() else { return };
     let client = "kubernetes.io/kube-apiserver-client-kubelet";
     let node = ("system:node:n1", "system:nodes");
-    let (file, _) = asking(&cluster, "n1", client, node);
+    let (file, _) = write_csr(&cluster, "n1", client, node);
     let role = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
     let apply = format!("create -f {file} --as=system:node:n1 --as-group=system:nodes");
     check(
@@ -188,7 +188,7 @@ fn a_node_has_its_certificate_without_anybody_approving() {
 }
 
 #[test]
-fn a_secret_of_an_account_gets_a_token_that_signs_in() {
+fn a_service_account_secret_gets_a_token_that_authenticates() {
     let cluster = Cluster::new(&[
         "--memory",
         "--nodes",

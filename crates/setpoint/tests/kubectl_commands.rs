@@ -1,4 +1,4 @@
-//! The commands a person types, each against the real binary: what kubectl prints is what the server told it.
+//! kubectl's commands, each against the real binary.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,23 +6,23 @@ mod cluster;
 
 use cluster::{Cluster, Kubectl, manifest};
 
-/// Rows: a line that is typed, and what its output has in it.
+/// Rows: a command line, and the texts its output must contain.
 type Rows<'a> = &'a [(&'a str, &'a [&'a str])];
 
 fn api_only() -> Cluster {
     Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"])
 }
 
-/// Every line must succeed and print what its row says, in order.
+/// Runs the rows in order. Every command must succeed and its output contain the row's texts.
 #[track_caller]
 fn check(kubectl: &Kubectl, rows: Rows<'_>) {
     let mut wrong = Vec::new();
-    for (line, wanted) in rows {
-        let (code, told) = kubectl.outcome(line);
-        let missing: Vec<_> = wanted.iter().filter(|part| !told.contains(**part)).collect();
+    for (line, expected) in rows {
+        let (code, stderr) = kubectl.outcome(line);
+        let missing: Vec<_> = expected.iter().filter(|text| !stderr.contains(**text)).collect();
         if code != 0 || !missing.is_empty() {
             wrong.push(format!(
-                "kubectl {line}: code {code}, without {missing:?}:\n{told}"
+                "kubectl {line}: code {code}, without {missing:?}:\n{stderr}"
             ));
         }
     }
@@ -108,7 +108,7 @@ fn apply_creates_changes_and_prunes() {
 }
 
 #[test]
-fn server_side_apply_owns_fields_and_tells_of_conflicts() {
+fn server_side_apply_owns_fields_and_reports_conflicts() {
     let cluster = api_only();
     let Some(kubectl) = cluster.kubectl() else { return };
     let one = manifest(cluster.dir.path(), "one.yaml", &deployment("web", "a:1"));
@@ -126,10 +126,10 @@ fn server_side_apply_owns_fields_and_tells_of_conflicts() {
             ),
         ],
     );
-    let told = kubectl.fail(&format!("apply --server-side -f {two} --field-manager=other"));
+    let stderr = kubectl.fail(&format!("apply --server-side -f {two} --field-manager=other"));
     assert!(
-        told.contains("conflict with \"kubectl\"") && told.contains(".image"),
-        "{told}"
+        stderr.contains("conflict with \"kubectl\"") && stderr.contains(".image"),
+        "{stderr}"
     );
     check(
         &kubectl,
@@ -153,14 +153,14 @@ fn diff_shows_what_apply_would_change() {
             (&format!("diff -f {one}"), &[]),
         ],
     );
-    let (code, told) = kubectl.outcome(&format!("diff -f {two}"));
-    assert_eq!(code, 1, "{told}");
+    let (code, stderr) = kubectl.outcome(&format!("diff -f {two}"));
+    assert_eq!(code, 1, "{stderr}");
     assert!(
-        told.contains("-      - image: a:1") && told.contains("+      - image: a:2"),
-        "{told}"
+        stderr.contains("-      - image: a:1") && stderr.contains("+      - image: a:2"),
+        "{stderr}"
     );
-    let (code, told) = kubectl.outcome(&format!("diff --server-side -f {two}"));
-    assert_eq!(code, 1, "{told}");
+    let (code, stderr) = kubectl.outcome(&format!("diff --server-side -f {two}"));
+    assert_eq!(code, 1, "{stderr}");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn edit_sends_what_the_editor_leaves() {
 }
 
 #[test]
-fn patch_label_annotate_and_set_change_a_part() {
+fn patch_label_annotate_and_set_change_single_fields() {
     let cluster = api_only();
     let Some(kubectl) = cluster.kubectl() else { return };
     let file = manifest(cluster.dir.path(), "one.yaml", &deployment("web", "a:1"));
@@ -215,8 +215,8 @@ fn patch_label_annotate_and_set_change_a_part() {
             ),
         ],
     );
-    let told = kubectl.fail("label deployment web bad=not!valid");
-    assert!(told.contains("invalid label value"), "{told}");
+    let stderr = kubectl.fail("label deployment web bad=not!valid");
+    assert!(stderr.contains("invalid label value"), "{stderr}");
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn create_and_expose_make_objects_of_many_kinds() {
 }
 
 #[test]
-fn describe_reads_what_belongs_together() {
+fn describe_reads_related_objects() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     let file = manifest(cluster.dir.path(), "one.yaml", &deployment("web", "a:1"));
@@ -451,7 +451,7 @@ fn events_are_listed_and_watched() {
 }
 
 #[test]
-fn a_certificate_is_asked_for_and_approved() {
+fn a_certificate_is_requested_and_approved() {
     let cluster = api_only();
     let Some(kubectl) = cluster.kubectl() else { return };
     let entries = setpoint_conformance::corpus::entries("corpus");

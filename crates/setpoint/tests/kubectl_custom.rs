@@ -1,4 +1,4 @@
-//! Custom kinds as a person meets them: defined while the server runs, and from then on like any other.
+//! CustomResourceDefinitions by kubectl: created while the server runs, and served like any other kind.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,19 +34,22 @@ spec:
 
 const WIDGET: &str = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 3}\n";
 
-/// Rows: a line that is typed, and what its output has in it.
+/// Rows: a command line, and the texts its output must contain.
 type Rows<'a> = &'a [(&'a str, &'a [&'a str])];
 
 #[track_caller]
 fn check(kubectl: &Kubectl, rows: Rows<'_>) {
-    for (line, wanted) in rows {
-        let told = kubectl.run(line);
-        let missing: Vec<_> = wanted.iter().filter(|part| !told.contains(**part)).collect();
-        assert!(missing.is_empty(), "kubectl {line} without {missing:?}:\n{told}");
+    for (line, expected) in rows {
+        let stdout = kubectl.run(line);
+        let missing: Vec<_> = expected.iter().filter(|text| !stdout.contains(**text)).collect();
+        assert!(
+            missing.is_empty(),
+            "kubectl {line} without {missing:?}:\n{stdout}"
+        );
     }
 }
 
-/// Defines the kind and waits as people do.
+/// Creates the CustomResourceDefinition and waits until it is established.
 fn define(cluster: &Cluster, kubectl: &Kubectl) {
     let definition = manifest(cluster.dir.path(), "definition.yaml", DEFINITION);
     kubectl.run(&format!("apply -f {definition}"));
@@ -54,7 +57,7 @@ fn define(cluster: &Cluster, kubectl: &Kubectl) {
 }
 
 #[test]
-fn explain_tells_what_the_author_of_a_definition_wrote() {
+fn explain_prints_the_descriptions_of_a_custom_resource_definition() {
     let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     define(&cluster, &kubectl);
@@ -88,7 +91,7 @@ fn explain_tells_what_the_author_of_a_definition_wrote() {
 
 /// RBAC, tables, short names and categories know the kind without a restart.
 #[test]
-fn a_kind_that_was_just_defined_is_like_any_other() {
+fn a_custom_kind_is_served_like_any_other() {
     let cluster = Cluster::new(&["--memory", "--nodes", "0"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     define(&cluster, &kubectl);
@@ -110,16 +113,16 @@ fn a_kind_that_was_just_defined_is_like_any_other() {
             ("get widget a --as=jane -o name", &["widget.example.com/a"]),
         ],
     );
-    let told = kubectl.fail("delete widget a --as=jane");
+    let stderr = kubectl.fail("delete widget a --as=jane");
     assert!(
-        told.contains("cannot delete resource \"widgets\" in API group \"example.com\""),
-        "{told}"
+        stderr.contains("cannot delete resource \"widgets\" in API group \"example.com\""),
+        "{stderr}"
     );
 }
 
-/// A namespace takes objects of a kind that came after the controllers started with it, and so does an owner.
+/// Custom objects are deleted with their namespace and owner even if the kind was added after the controllers started.
 #[test]
-fn objects_of_a_kind_that_came_later_go_with_their_namespace_and_their_owner() {
+fn custom_objects_are_deleted_with_their_namespace_and_their_owner() {
     let cluster = Cluster::new(&["--memory", "--nodes", "0"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     define(&cluster, &kubectl);
@@ -148,7 +151,7 @@ fn deployment(labels: &str, container: &str) -> String {
     )
 }
 
-/// What an apply leaves out but never had is another's; what it had is gone.
+/// A field that an apply omits stays if it never set it, and is removed if it did.
 #[test]
 fn an_apply_in_three_ways_keeps_what_others_set() {
     let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);

@@ -1,4 +1,4 @@
-//! Rollouts, Jobs, drains and cascading deletes as a person drives them, on a cluster with all its controllers.
+//! Rollouts, Jobs, drains and cascading deletes by kubectl, on a cluster with all its controllers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,18 +6,18 @@ mod cluster;
 
 use cluster::{Cluster, Kubectl, manifest};
 
-/// Rows: a line that is typed, and what its output has in it.
+/// Rows: a command line, and the texts its output must contain.
 type Rows<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// Every line must succeed and print what its row says, in order.
+/// Runs the rows in order. Every command must succeed and its output contain the row's texts.
 #[track_caller]
 fn check(kubectl: &Kubectl, rows: Rows<'_>) {
-    for (line, wanted) in rows {
-        let (code, told) = kubectl.outcome(line);
-        let missing: Vec<_> = wanted.iter().filter(|part| !told.contains(**part)).collect();
+    for (line, expected) in rows {
+        let (code, stderr) = kubectl.outcome(line);
+        let missing: Vec<_> = expected.iter().filter(|text| !stderr.contains(**text)).collect();
         assert!(
             code == 0 && missing.is_empty(),
-            "kubectl {line}: code {code}, without {missing:?}:\n{told}"
+            "kubectl {line}: code {code}, without {missing:?}:\n{stderr}"
         );
     }
 }
@@ -127,7 +127,7 @@ fn daemon_sets_and_stateful_sets_are_rolled_out_and_undone() {
 }
 
 #[test]
-fn a_service_knows_its_pods_and_a_budget_holds_back_a_drain() {
+fn a_service_has_endpoints_and_a_disruption_budget_blocks_a_drain() {
     let cluster = Cluster::new(&["--memory", "--nodes", "2"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     check(
@@ -155,10 +155,10 @@ fn a_service_knows_its_pods_and_a_budget_holds_back_a_drain() {
         ],
     );
     let node = kubectl.run("get pods -l app=web -o jsonpath={.items[0].spec.nodeName}");
-    let told = kubectl.fail(&format!("drain {node} --force --timeout=4s"));
+    let stderr = kubectl.fail(&format!("drain {node} --force --timeout=4s"));
     assert!(
-        told.contains("Cannot evict pod as it would violate the pod's disruption budget"),
-        "{told}"
+        stderr.contains("Cannot evict pod as it would violate the pod's disruption budget"),
+        "{stderr}"
     );
     check(
         &kubectl,
@@ -175,7 +175,7 @@ fn a_service_knows_its_pods_and_a_budget_holds_back_a_drain() {
 }
 
 #[test]
-fn a_job_is_made_of_a_cron_job_and_owners_take_along_what_they_own() {
+fn a_job_is_created_from_a_cron_job_and_dependents_are_deleted_with_owners() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     check(
@@ -212,7 +212,7 @@ fn a_job_is_made_of_a_cron_job_and_owners_take_along_what_they_own() {
 }
 
 #[test]
-fn an_autoscaler_without_figures_says_so() {
+fn an_autoscaler_without_metrics_reports_it() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     check(
@@ -244,7 +244,7 @@ fn an_autoscaler_without_figures_says_so() {
 }
 
 #[test]
-fn a_rollout_goes_back_to_any_turn_and_tells_when_it_is_stuck() {
+fn a_rollout_is_undone_to_any_revision_and_reports_when_it_is_stuck() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
     let Some(kubectl) = cluster.kubectl() else { return };
     check(
@@ -271,12 +271,12 @@ fn a_rollout_goes_back_to_any_turn_and_tells_when_it_is_stuck() {
             ("set resources deployment/web --requests=cpu=1000", &["updated"]),
         ],
     );
-    let told = kubectl.fail("rollout status deployment/web --timeout=60s");
-    assert!(told.contains("exceeded its progress deadline"), "{told}");
-    let told = kubectl.fail("rollout undo deployment/web --to-revision=99");
+    let stderr = kubectl.fail("rollout status deployment/web --timeout=60s");
+    assert!(stderr.contains("exceeded its progress deadline"), "{stderr}");
+    let stderr = kubectl.fail("rollout undo deployment/web --to-revision=99");
     assert!(
-        told.contains("unable to find specified revision 99 in history"),
-        "{told}"
+        stderr.contains("unable to find specified revision 99 in history"),
+        "{stderr}"
     );
     check(
         &kubectl,
@@ -287,7 +287,7 @@ fn a_rollout_goes_back_to_any_turn_and_tells_when_it_is_stuck() {
     );
 }
 
-/// Foreground keeps the owner until its dependents are gone, background does not, orphan leaves them to nobody.
+/// Foreground keeps the owner until its dependents are deleted, background does not, orphan leaves them without an owner.
 #[test]
 fn owners_are_deleted_in_all_three_modes() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);
@@ -311,7 +311,7 @@ fn owners_are_deleted_in_all_three_modes() {
             ],
         );
     }
-    // Whoever waits for a foreground deletion finds nothing left.
+    // After a foreground deletion no dependent is left.
     assert_eq!(
         kubectl.run("get replicaset,pod -l app=foreground -o name").trim(),
         ""
@@ -334,7 +334,7 @@ fn owners_are_deleted_in_all_three_modes() {
     assert_eq!(owners.trim(), "");
 }
 
-/// FL8: a Job of a CronJob runs to its end on a simulated node whose pods end.
+/// FL8: a Job of a CronJob completes on a simulated node whose pods terminate.
 #[test]
 fn fl8_a_job_of_a_cron_job_completes() {
     let cluster = Cluster::new(&["--memory", "--nodes", "1"]);

@@ -1,4 +1,4 @@
-//! How the process starts, refuses to start, and ends.
+//! The process: its start, its errors at start, and its end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use setpoint_api::options::ListOptions;
 use setpoint_client::Http;
 
-/// What the program says when it fails.
+/// The standard error of a command that must fail.
 #[track_caller]
-fn refused(line: &str) -> String {
+fn fail(line: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_setpoint"))
         .args(line.split_whitespace())
         .output()
@@ -23,7 +23,7 @@ fn refused(line: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_terminated_process_ends_well_even_with_a_watch_open() {
+async fn a_terminated_process_exits_with_0_even_with_a_watch_open() {
     let cluster = Cluster::new(&[]);
     let namespaces = cluster.client().all::<Namespace>();
     let watch = namespaces
@@ -39,10 +39,10 @@ fn a_taken_port_is_named_and_another_is_suggested() {
     let cluster = Cluster::new(&["--memory"]);
     let server = cluster.connection().server;
     let address = server.trim_start_matches("https://");
-    let told = refused(&format!("up --memory --listen {address}"));
+    let stderr = fail(&format!("up --memory --listen {address}"));
     assert!(
-        told.contains(&format!("cannot listen on {address}")) && told.contains("--listen"),
-        "{told}"
+        stderr.contains(&format!("cannot listen on {address}")) && stderr.contains("--listen"),
+        "{stderr}"
     );
 }
 
@@ -50,14 +50,14 @@ fn a_taken_port_is_named_and_another_is_suggested() {
 fn a_data_directory_in_use_is_named() {
     let cluster = Cluster::new(&[]);
     let dir = cluster.dir.path().display().to_string();
-    let told = refused(&format!("up --listen 127.0.0.1:0 --data-dir {dir}"));
-    assert!(told.contains("in use") && told.contains(&dir), "{told}");
+    let stderr = fail(&format!("up --listen 127.0.0.1:0 --data-dir {dir}"));
+    assert!(stderr.contains("in use") && stderr.contains(&dir), "{stderr}");
 }
 
 #[test]
 fn an_unknown_controller_is_named() {
-    let told = refused("up --memory --listen 127.0.0.1:0 --controllers bogus");
-    assert!(told.contains("unknown controller \"bogus\""), "{told}");
+    let stderr = fail("up --memory --listen 127.0.0.1:0 --controllers bogus");
+    assert!(stderr.contains("unknown controller \"bogus\""), "{stderr}");
 }
 
 #[test]
@@ -67,37 +67,37 @@ fn another_clusters_kubeconfig_is_not_overwritten() {
     let theirs =
         "apiVersion: v1\nkind: Config\nclusters:\n- name: work\n  cluster: {server: 'https://work'}\n";
     std::fs::write(&path, theirs).unwrap();
-    let told = refused(&format!(
+    let stderr = fail(&format!(
         "up --memory --listen 127.0.0.1:0 --kubeconfig {}",
         path.display()
     ));
     assert!(
-        told.contains("belongs to another cluster") && told.contains("--merge-kubeconfig"),
-        "{told}"
+        stderr.contains("belongs to another cluster") && stderr.contains("--merge-kubeconfig"),
+        "{stderr}"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), theirs);
 }
 
 #[tokio::test]
-async fn anonymous_callers_are_refused() {
+async fn anonymous_callers_are_rejected() {
     let cluster = Cluster::new(&["--memory"]);
-    let refused = cluster
+    let rejected = cluster
         .anonymous()
         .all::<Namespace>()
         .list(&ListOptions::default())
         .await
         .unwrap_err();
-    assert_eq!(refused.code, 403);
+    assert_eq!(rejected.code, 403);
     assert!(
-        refused
+        rejected
             .message
             .starts_with("namespaces is forbidden: User \"system:anonymous\" cannot list"),
-        "{refused}"
+        "{rejected}"
     );
 }
 
 #[tokio::test]
-async fn every_figure_is_announced_once() {
+async fn every_metric_family_is_declared_once() {
     let cluster = Cluster::new(&["--memory"]);
     let page = Http::new(&cluster.connection())
         .unwrap()
@@ -123,7 +123,7 @@ async fn every_figure_is_announced_once() {
 }
 
 #[tokio::test]
-async fn a_backup_of_a_running_store_makes_a_new_one() {
+async fn a_backup_of_a_running_store_restores_into_a_new_one() {
     let cluster = Cluster::new(&[]);
     let maps = cluster.client().namespaced::<ConfigMap>("default");
     let mut map = ConfigMap::default();

@@ -1,7 +1,7 @@
-//! What Kubernetes publishes about itself, against what is served here: discovery, table columns, field selectors, an
+//! Kubernetes' published API data against our server: discovery, table columns, field selectors, an
 //! object of every kind with every field set.
 //!
-//! What is not there yet is a list, and the list must be exact: an entry that works now fails the test until it is gone.
+//! Each test has a list of gaps, which must be exact: an entry that works now fails the test until it is removed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "what differs is printed")]
@@ -23,10 +23,10 @@ const DISCOVERY_NOT_YET: &[&str] = &[];
 /// Resources whose columns are not the reference's.
 const COLUMNS_NOT_YET: &[&str] = &["storagemigration.k8s.io/v1/storageversionmigrations"];
 
-/// Resources whose field selectors are not the reference's, or which reject others in other words.
+/// Resources whose field selectors are not the reference's, or whose rejection message differs.
 const SELECTORS_NOT_YET: &[&str] = &[];
 
-/// Kinds whose full object is not understood.
+/// Kinds whose golden object is not decoded.
 const GOLDEN_NOT_YET: &[&str] = &[];
 
 fn parse(text: &str) -> Value {
@@ -39,7 +39,7 @@ fn server() -> (Cluster, Client) {
     (cluster, Client::new(endpoint))
 }
 
-/// What is found must be the list, no more and no less.
+/// The findings must equal the list exactly.
 #[track_caller]
 fn check(what: &str, found: &BTreeSet<String>, listed: &[&str]) {
     let listed: BTreeSet<String> = listed.iter().map(ToString::to_string).collect();
@@ -78,7 +78,7 @@ fn discovery_is_the_references() {
     for root in ["api", "apis"] {
         let theirs = parse(&setpoint_reference::discovery(root));
         let request = Request::new("GET", &format!("/{root}")).header("Accept", AGGREGATED);
-        let ours = client.ask(&request).unwrap().json().unwrap();
+        let ours = client.send(&request).unwrap().json().unwrap();
         let ours = resources(&ours);
         let theirs = resources(&theirs);
         for (key, resource) in &theirs {
@@ -105,10 +105,10 @@ fn table_columns_are_the_references() {
             Some(rest) => format!("/api/{rest}"),
             None => format!("/apis/{key}"),
         };
-        let answer = client
-            .ask(&Request::new("GET", &path).header("Accept", TABLE))
+        let response = client
+            .send(&Request::new("GET", &path).header("Accept", TABLE))
             .unwrap();
-        let mut ours = answer.json().unwrap_or_default()["columnDefinitions"].take();
+        let mut ours = response.json().unwrap_or_default()["columnDefinitions"].take();
         for column in ours.as_array_mut().into_iter().flatten() {
             column.as_object_mut().unwrap().shift_remove("description");
         }
@@ -136,7 +136,7 @@ fn field_selectors_are_the_references() {
         let label = row.cell("label");
         let mut select = |label: &str| {
             let path = format!("/{root}/{group_version}/{resource}?fieldSelector={label}%3Dx");
-            client.ask(&Request::new("GET", &path)).unwrap()
+            client.send(&Request::new("GET", &path)).unwrap()
         };
         let rejected = select("spec.noSuchField");
         if rejected.status == 404 {
@@ -166,10 +166,10 @@ fn the_corpus_has_every_kind_that_can_be_created() {
     let (_cluster, mut client) = server();
     let entries = setpoint_conformance::corpus::entries("ns");
     for root in ["/api", "/apis"] {
-        let answer = client
-            .ask(&Request::new("GET", root).header("Accept", AGGREGATED))
+        let response = client
+            .send(&Request::new("GET", root).header("Accept", AGGREGATED))
             .unwrap();
-        for (key, resource) in resources(&answer.json().unwrap()) {
+        for (key, resource) in resources(&response.json().unwrap()) {
             let is_creatable = resource["verbs"].as_array().unwrap().contains(&json!("create"));
             let ending = format!("/{}", key.rsplit('/').next().unwrap());
             let start = match key.strip_prefix("core/") {
@@ -184,17 +184,17 @@ fn the_corpus_has_every_kind_that_can_be_created() {
     }
 }
 
-/// An object with every field set is mostly nonsense to a kind's rules, but every field of it must be understood: it is
-/// taken or found invalid, never called unknown or unreadable. What is taken can be read again.
+/// An object with every field set is mostly nonsense to a kind's rules, but every field of it must be decoded: the
+/// object is accepted or invalid, but no field is unknown or malformed. An accepted object can be read back.
 #[test]
-fn every_golden_object_is_understood() {
+fn every_golden_object_is_decoded() {
     let golden = setpoint_reference::golden();
     let (_cluster, mut client) = server();
     let request = Request::new("GET", "/apis").header("Accept", AGGREGATED);
-    let mut served = resources(&client.ask(&request).unwrap().json().unwrap());
+    let mut served = resources(&client.send(&request).unwrap().json().unwrap());
     let request = Request::new("GET", "/api").header("Accept", AGGREGATED);
-    served.extend(resources(&client.ask(&request).unwrap().json().unwrap()));
-    let mut refused = BTreeSet::new();
+    served.extend(resources(&client.send(&request).unwrap().json().unwrap()));
+    let mut rejected = BTreeSet::new();
     for (key, resource) in &served {
         if !resource["verbs"].as_array().unwrap().contains(&json!("create")) {
             continue;
@@ -210,16 +210,16 @@ fn every_golden_object_is_understood() {
             Some(version) => format!("/api/{version}"),
             None => format!("/apis/{group_version}"),
         };
-        let place = match resource["scope"] == "Namespaced" {
+        let namespace = match resource["scope"] == "Namespaced" {
             true => "/namespaces/default",
             false => "",
         };
-        if let Some(why) = misunderstood(&mut client, &format!("{base}{place}/{plural}"), object) {
+        if let Some(why) = misunderstood(&mut client, &format!("{base}{namespace}/{plural}"), object) {
             println!("{key}: {why}");
-            refused.insert(key.clone());
+            rejected.insert(key.clone());
         }
     }
-    check("golden", &refused, GOLDEN_NOT_YET);
+    check("golden", &rejected, GOLDEN_NOT_YET);
 }
 
 fn misunderstood(client: &mut Client, path: &str, mut object: Value) -> Option<String> {
@@ -229,25 +229,25 @@ fn misunderstood(client: &mut Client, path: &str, mut object: Value) -> Option<S
         object["metadata"]["namespace"] = json!("default");
     }
     let request = Request::new("POST", &format!("{path}?fieldValidation=Strict"));
-    let answer = client
-        .ask(&request.body("application/json", object.to_string()))
+    let response = client
+        .send(&request.body("application/json", object.to_string()))
         .unwrap();
-    match answer.status {
+    match response.status {
         422 | 403 => None,
         200 | 201 => {
-            let created = answer.json().unwrap_or_default();
+            let created = response.json().unwrap_or_default();
             let name = created["metadata"]["name"].as_str()?;
             let read = client
-                .ask(&Request::new("GET", &format!("{path}/{name}")))
+                .send(&Request::new("GET", &format!("{path}/{name}")))
                 .unwrap();
             (read.status == 200 && read.json().as_ref() != Some(&created))
                 .then(|| "it is read differently".to_owned())
         }
-        // A binding is understood and found wrong in Kubernetes' own way.
-        500 if answer.text().contains("target.kind: Unsupported value") => None,
+        // A Binding is decoded and rejected as in Kubernetes.
+        500 if response.text().contains("target.kind: Unsupported value") => None,
         status => Some(format!(
             "{status} {}",
-            answer.text().chars().take(300).collect::<String>()
+            response.text().chars().take(300).collect::<String>()
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! What survives when the process is killed without a word.
+//! Durability: the state after the process is killed (SIGKILL).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,13 +13,13 @@ use setpoint_client::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// So many clients write at once.
+/// The number of concurrent clients.
 const WRITERS: usize = 8;
-/// So many writes are acknowledged before each kill.
+/// The number of acknowledged writes before each kill.
 const WRITES: usize = 150;
 
 /// Name and version of an object whose creation was acknowledged.
-type Acknowledged = (String, ResourceVersion);
+type Creation = (String, ResourceVersion);
 
 fn map(name: &str) -> ConfigMap {
     let mut map = ConfigMap::default();
@@ -27,8 +27,8 @@ fn map(name: &str) -> ConfigMap {
     map
 }
 
-/// Creates objects until the server is gone.
-async fn write(client: Client, round: usize, writer: usize, acknowledged: mpsc::Sender<Acknowledged>) {
+/// Creates objects until the server is killed.
+async fn write(client: Client, round: usize, writer: usize, acknowledged: mpsc::Sender<Creation>) {
     let maps = client.namespaced::<ConfigMap>("default");
     for number in 0.. {
         let name = format!("r{round}-w{writer}-{number}");
@@ -46,7 +46,7 @@ async fn write(client: Client, round: usize, writer: usize, acknowledged: mpsc::
 }
 
 /// Writes with many clients, kills the server in the middle, and returns what was acknowledged.
-async fn write_and_kill(cluster: Cluster, round: usize) -> (Arc<tempfile::TempDir>, Vec<Acknowledged>) {
+async fn write_and_kill(cluster: Cluster, round: usize) -> (Arc<tempfile::TempDir>, Vec<Creation>) {
     let (sender, mut receiver) = mpsc::channel(WRITES);
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -65,7 +65,7 @@ async fn write_and_kill(cluster: Cluster, round: usize) -> (Arc<tempfile::TempDi
     (dir, acknowledged)
 }
 
-/// CL1, CL7: what was acknowledged is there after a kill, with its version, and no version goes back.
+/// CL1, CL7: acknowledged objects exist after a kill, with their resourceVersion, and no resourceVersion decreases.
 #[tokio::test(flavor = "multi_thread")]
 async fn cl7_nothing_acknowledged_is_lost_when_the_process_is_killed() {
     let mut dir = Arc::new(tempfile::tempdir().unwrap());
@@ -95,7 +95,7 @@ async fn cl7_nothing_acknowledged_is_lost_when_the_process_is_killed() {
     }
 }
 
-/// CL1, CL7: a rollout that was cut off goes on by itself.
+/// CL1, CL7: an interrupted rollout continues after a restart.
 #[test]
 fn cl7_a_rollout_goes_on_after_the_process_is_killed() {
     let cluster = Cluster::new(&["--nodes", "3"]);
@@ -109,7 +109,7 @@ fn cl7_a_rollout_goes_on_after_the_process_is_killed() {
     assert_eq!(pods.lines().count(), 40, "{pods}");
 }
 
-/// CL7: a supervisor may be faster than the end of a killed process.
+/// CL7: a supervisor may restart the process before the killed one has released the store.
 #[test]
 fn cl7_a_process_that_is_still_ending_is_waited_for() {
     let mut old = Cluster::new(&["--nodes", "0"]);

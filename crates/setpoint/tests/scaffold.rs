@@ -1,5 +1,5 @@
-//! `setpoint new` as a person types it. That the project builds and passes its test is seen with its template, which is
-//! part of this workspace.
+//! `setpoint new` on the command line. That the project builds and passes its test is tested with its template, which is
+//! in this workspace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ fn new(dir: &Path, line: &str) -> Output {
     command.arg("--setpoint").arg(root()).output().unwrap()
 }
 
-/// All files below a folder, with what is in them.
+/// All files below a directory, with their content.
 fn files(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];
@@ -44,7 +44,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn a_project_under_the_templates_names_is_the_template() {
+fn a_project_with_the_templates_names_equals_the_template() {
     let dir = tempfile::tempdir().unwrap();
     let output = new(dir.path(), "greeter-operator");
     assert!(
@@ -77,16 +77,23 @@ fn host() -> String {
 /// The manifest and everything it names can be resolved, without a network. Only the host's dependencies are resolved:
 /// a build of this workspace has fetched those, and not the ones of other platforms.
 #[test]
-fn a_project_under_other_names_is_one_that_cargo_takes() {
+fn a_project_with_other_names_is_accepted_by_cargo() {
     let dir = tempfile::tempdir().unwrap();
-    let output = new(dir.path(), "shop-operator --kind Shop --group shops.example.org");
+    let output = new(
+        dir.path(),
+        "backup-operator --kind Backup --group backups.example.org",
+    );
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let project = dir.path().join("shop-operator");
-    for file in ["src/shop.rs", "tests/shop_operator.rs", "manifests/sample.yaml"] {
+    let project = dir.path().join("backup-operator");
+    for file in [
+        "src/backup.rs",
+        "tests/backup_operator.rs",
+        "manifests/sample.yaml",
+    ] {
         let text = fs::read_to_string(project.join(file)).unwrap();
         assert!(!text.to_lowercase().contains("greeter"), "{file}: {text}");
     }
@@ -104,9 +111,9 @@ fn a_project_under_other_names_is_one_that_cargo_takes() {
         String::from_utf8_lossy(&resolved.stderr)
     );
 
-    let again = new(dir.path(), "shop-operator");
+    let again = new(dir.path(), "backup-operator");
     assert!(
-        String::from_utf8_lossy(&again.stderr).contains("is there already"),
+        String::from_utf8_lossy(&again.stderr).contains("already exists"),
         "{again:?}"
     );
 }

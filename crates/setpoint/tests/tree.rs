@@ -1,4 +1,4 @@
-//! `setpoint tree` as a person types it, against a running cluster.
+//! `setpoint tree` on the command line, against a running cluster.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,22 +22,22 @@ fn tree(cluster: &Cluster, line: &str) -> Command {
     command
 }
 
-/// What it prints when it succeeds.
+/// Its standard output. It must succeed without warnings.
 #[track_caller]
-fn shown(cluster: &Cluster, line: &str) -> String {
+fn run(cluster: &Cluster, line: &str) -> String {
     let output = tree(cluster, line).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.is_empty(), "{line}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && stderr.is_empty(), "{line}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A tree that is drawn again and again. It ends when it is dropped.
-struct Live {
+/// A running `setpoint tree --watch`. It is killed on drop.
+struct TreeWatch {
     process: Child,
     lines: Box<dyn Iterator<Item = String>>,
 }
 
-impl Live {
+impl TreeWatch {
     fn start(cluster: &Cluster, line: &str) -> Self {
         let mut process = tree(cluster, line).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -45,7 +45,7 @@ impl Live {
         Self { process, lines }
     }
 
-    /// The first drawing that is as it should be.
+    /// The first printed tree that matches.
     #[track_caller]
     fn until(&mut self, is_it: impl Fn(&[String]) -> bool) -> Vec<String> {
         loop {
@@ -58,7 +58,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for TreeWatch {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -85,12 +85,12 @@ async fn create(client: &Client, resource: Gvr, namespace: &str, object: &Value)
 
 /// TO6
 #[tokio::test]
-async fn to6_a_deployments_sets_and_pods_are_drawn_as_they_become_ready() {
+async fn to6_a_deployments_sets_and_pods_are_printed_as_they_become_ready() {
     let cluster = Cluster::new(&["--memory", "--nodes", "2"]);
     let client = cluster.client();
     let deployments = Gvr::new("apps", "v1", "deployments");
     create(&client, deployments.clone(), "default", &deployment(2)).await;
-    let mut live = Live::start(&cluster, "deployment/web --watch");
+    let mut live = TreeWatch::start(&cluster, "deployment/web --watch");
     let ready = |count: &'static str, pods: usize| {
         move |drawn: &[String]| {
             let up = drawn
@@ -116,7 +116,7 @@ async fn to6_a_deployments_sets_and_pods_are_drawn_as_they_become_ready() {
         .unwrap();
     live.until(ready("12/12", 12));
 
-    let once = shown(&cluster, "deploy web");
+    let once = run(&cluster, "deploy web");
     assert_eq!(once.lines().count(), 15, "{once}");
     assert!(
         once.contains("Deployment/web") && once.contains("12/12"),
@@ -131,7 +131,7 @@ async fn to6_a_deployments_sets_and_pods_are_drawn_as_they_become_ready() {
     );
 }
 
-/// The kubeconfig of one who may look at apps and at nothing else.
+/// The kubeconfig of a user with access to apps only.
 async fn viewer(cluster: &Cluster) -> String {
     let client = cluster.client();
     let rules =
@@ -152,9 +152,9 @@ async fn viewer(cluster: &Cluster) -> String {
     manifest(cluster.dir.path(), "viewer", &config.to_yaml().unwrap())
 }
 
-/// TO6: kinds that somebody has just defined, with owners that have no namespace.
+/// TO6: custom kinds that were just created, with cluster-scoped owners.
 #[tokio::test]
-async fn to6_custom_kinds_are_drawn_with_what_they_own() {
+async fn to6_custom_kinds_are_printed_with_what_they_own() {
     let cluster = Cluster::new(&["--memory", "--controllers", "none", "--nodes", "0"]);
     let client = cluster.client();
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -166,13 +166,13 @@ async fn to6_custom_kinds_are_drawn_with_what_they_own() {
     });
     let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     create(&client, definitions.clone(), "", &definition).await;
-    assert!(shown(&cluster, "crd/apps.example.com").contains("CustomResourceDefinition/apps.example.com"));
+    assert!(run(&cluster, "crd/apps.example.com").contains("CustomResourceDefinition/apps.example.com"));
     let conditions = json!([{"type": "Ready", "status": "False", "reason": "Installing"}]);
     let app = json!({"apiVersion": "example.com/v1", "kind": "App", "metadata": {"name": "shop"},
         "status": {"conditions": conditions}});
     let apps = client.dynamic(Gvr::new("example.com", "v1", "apps"), "");
     let uid = loop {
-        // It is served a moment after it is defined.
+        // It is served shortly after the CustomResourceDefinition is created.
         match apps.create(app.to_string()).await {
             Ok(app) => break app.uid().to_owned(),
             Err(status) => assert!(status.is_not_found(), "{status}"),
@@ -181,7 +181,7 @@ async fn to6_custom_kinds_are_drawn_with_what_they_own() {
     let owners = json!([{"apiVersion": "example.com/v1", "kind": "App", "name": "shop", "uid": uid}]);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "ownerReferences": owners}});
     create(&client, Gvr::new("", "v1", "configmaps"), "default", &map).await;
-    let drawn = shown(&cluster, "apps.example.com/shop");
+    let drawn = run(&cluster, "apps.example.com/shop");
     let lines: Vec<Vec<&str>> = drawn
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -192,10 +192,10 @@ async fn to6_custom_kinds_are_drawn_with_what_they_own() {
 
     let mut blind = tree(&cluster, "apps.example.com/shop --kubeconfig");
     let blind = blind.arg(viewer(&cluster).await).output().unwrap();
-    let told = String::from_utf8_lossy(&blind.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&blind.stderr).into_owned();
     assert!(
-        told.starts_with("warning: Forbidden: ") && told.contains("configmaps"),
-        "{told}"
+        stderr.starts_with("warning: Forbidden: ") && stderr.contains("configmaps"),
+        "{stderr}"
     );
     let drawn = String::from_utf8_lossy(&blind.stdout).into_owned();
     assert!(
@@ -204,6 +204,6 @@ async fn to6_custom_kinds_are_drawn_with_what_they_own() {
     );
 
     let missing = tree(&cluster, "app/none").output().unwrap();
-    let told = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert_eq!(told, "error: apps.example.com \"none\" not found\n");
+    let stderr = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert_eq!(stderr, "error: apps.example.com \"none\" not found\n");
 }

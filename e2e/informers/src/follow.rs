@@ -1,4 +1,4 @@
-//! The contenders: each keeps all pods and calls its handlers for every change.
+//! The candidates: each caches all pods and calls its handlers for every change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::{Value, json};
 use setpoint_api::{Change, Stored, SystemClock, User};
 use setpoint_client::kubeconfig::Connection;
-use setpoint_client::{Client, Http, Object, Typed};
+use setpoint_client::{Client, Http, Object, TypedObject};
 use setpoint_runtime::factory::{HandlerOptions, SharedInformerFactory};
 use setpoint_runtime::informer::Event;
 use setpoint_runtime::reflector::ReflectorOptions;
@@ -24,66 +24,72 @@ use tokio_util::sync::CancellationToken;
 use crate::measure::{cpu_micros, memory_kib, now_micros, percentile};
 use crate::write::{NAMESPACE, STAMP};
 
-/// What the handlers of all consumers write down.
+/// Deliveries to the handlers of all consumers.
 #[derive(Clone, Default)]
-struct Told {
-    /// How many objects that were there at the start have been told, to all consumers together.
-    present: Arc<AtomicUsize>,
+struct Deliveries {
+    /// The number of initial objects delivered, summed over all consumers.
+    initial: Arc<AtomicUsize>,
+    /// The time from sending each change to its delivery, in microseconds.
     delays: Arc<Mutex<Vec<u64>>>,
 }
 
-/// What a consumer of this library does with what it is told.
+/// The objects that the handlers of this library decode.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reads {
-    /// It looks at labels, which are read with the object anyway.
-    Header,
-    /// It also decodes every pod that changes, once for all consumers.
-    Changed,
-    /// It also decodes every pod that is there at the start, and all stay decoded: what costs most.
-    Everything,
+enum Decoding {
+    /// None: handlers read labels, which are in the header of an object.
+    None,
+    /// Every changed pod, once for all consumers.
+    Changes,
+    /// Every initial and every changed pod; all stay decoded. The most expensive case.
+    All,
 }
 
-/// What runs until it is dropped.
-type Running = JoinSet<()>;
+/// The tasks of a candidate; dropping the set aborts them.
+type Tasks = JoinSet<()>;
 
-/// How long it is left alone before its memory is looked at.
-const REST: Duration = Duration::from_secs(2);
-/// How often it is looked whether all has been heard. A handler that woke somebody would pay for that.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// When nothing comes for so long, nothing will.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Who has not got everything by now will not get it.
-const SYNC_LIMIT: Duration = Duration::from_secs(300);
+/// The pause between the sync and the measurement of memory.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+/// The interval at which deliveries are counted. Polling costs less than a notification from each handler.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Gives up when no change is delivered for this long.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The limit for the initial sync.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Follows until each consumer has heard twice of so many changes. Prints a line on what the start took, one on changes at
-/// a steady rate and one on as many as fast as they can be made.
+/// Runs one candidate until each consumer has received the changes of both phases. Prints one line of JSON for the initial
+/// sync, one for changes at a steady rate and one for as many changes as fast as possible.
 pub(crate) async fn follow(library: &str, consumers: usize, pods: usize, events: usize) -> Result<()> {
     let (before, _) = memory_kib();
-    let (told, started, cpu) = (Told::default(), Instant::now(), cpu_micros());
-    let starting = async {
-        let running = match library {
-            "setpoint" => setpoint(consumers, Reads::Header, &told).await?,
-            "setpoint-decoding" => setpoint(consumers, Reads::Changed, &told).await?,
-            "setpoint-decoded" => setpoint(consumers, Reads::Everything, &told).await?,
-            "line" => line(&told).await?,
-            "kube" => kube_each(consumers, watcher::Config::default(), &told).await?,
+    let (deliveries, started, cpu) = (Deliveries::default(), Instant::now(), cpu_micros());
+    let start = async {
+        let tasks = match library {
+            "setpoint" => setpoint(consumers, Decoding::None, &deliveries).await?,
+            "setpoint-decoding" => setpoint(consumers, Decoding::Changes, &deliveries).await?,
+            "setpoint-decoded" => setpoint(consumers, Decoding::All, &deliveries).await?,
+            "floor" => floor(&deliveries).await?,
+            "kube" => kube_each(consumers, watcher::Config::default(), &deliveries).await?,
             "kube-stream" => {
-                kube_each(consumers, watcher::Config::default().streaming_lists(), &told).await?
+                kube_each(
+                    consumers,
+                    watcher::Config::default().streaming_lists(),
+                    &deliveries,
+                )
+                .await?
             }
-            "kube-shared" => kube_shared(consumers, &told).await?,
-            _ => bail!("nobody is called {library:?}"),
+            "kube-shared" => kube_shared(consumers, &deliveries).await?,
+            _ => bail!("unknown candidate {library:?}"),
         };
-        told.until_present(pods * consumers).await;
-        Ok(running)
+        deliveries.wait_for_initial(pods * consumers).await;
+        Ok(tasks)
     };
-    let _running = tokio::time::timeout(SYNC_LIMIT, starting)
+    let _tasks = tokio::time::timeout(SYNC_TIMEOUT, start)
         .await
         .with_context(|| {
-            let present = told.present.load(Ordering::Relaxed) / consumers;
-            format!("{library} has told of {present} of {pods} pods")
+            let initial = deliveries.initial.load(Ordering::Relaxed) / consumers;
+            format!("{library} delivered {initial} of {pods} pods")
         })??;
     let (synced, cpu) = (started.elapsed(), cpu_micros() - cpu);
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let (after, most) = memory_kib();
     println!(
         "{}",
@@ -94,22 +100,26 @@ pub(crate) async fn follow(library: &str, consumers: usize, pods: usize, events:
         })
     );
     for phase in ["steady", "burst"] {
-        println!("{}", heard(phase, events, consumers, &told).await);
+        println!("{}", measure_phase(phase, events, consumers, &deliveries).await);
     }
     Ok(())
 }
 
-/// What the next changes take. The writer of the phase begins when the line before this one is out.
-async fn heard(phase: &str, events: usize, consumers: usize, told: &Told) -> Value {
-    // What was told before counts no more.
-    told.delays.lock().expect("nobody panics").clear();
+/// Measures the delivery of the changes of one phase. The writer of the phase starts when the previous line is printed.
+async fn measure_phase(phase: &str, events: usize, consumers: usize, deliveries: &Deliveries) -> Value {
+    // Deliveries of earlier phases do not count.
+    deliveries
+        .delays
+        .lock()
+        .expect("no holder of the lock panics")
+        .clear();
     let before = cpu_micros();
-    told.until(events * consumers).await;
+    deliveries.wait_for_changes(events * consumers).await;
     let cpu = (cpu_micros() - before) / events as f64;
-    let mut delays = std::mem::take(&mut *told.delays.lock().expect("nobody panics"));
+    let mut delays = std::mem::take(&mut *deliveries.delays.lock().expect("no holder of the lock panics"));
     delays.sort_unstable();
     json!({
-        format!("{phase}_heard"): delays.len() / consumers,
+        format!("{phase}_delivered"): delays.len() / consumers,
         format!("{phase}_cpu_us"): (cpu * 10.0).round() / 10.0,
         format!("{phase}_p50_us"): percentile(&delays, 500),
         format!("{phase}_p99_us"): percentile(&delays, 990),
@@ -117,7 +127,7 @@ async fn heard(phase: &str, events: usize, consumers: usize, told: &Told) -> Val
 }
 
 /// One informer with a handler for each consumer.
-async fn setpoint(consumers: usize, reads: Reads, told: &Told) -> Result<Running> {
+async fn setpoint(consumers: usize, decoding: Decoding, deliveries: &Deliveries) -> Result<Tasks> {
     let http = Http::new(&Connection::infer()?)?;
     let client = Client::new(Arc::new(http), Arc::new(User::default()));
     let factory = SharedInformerFactory::new(client, Arc::new(SystemClock::new()));
@@ -132,46 +142,46 @@ async fn setpoint(consumers: usize, reads: Reads, told: &Told) -> Result<Running
     };
     let mut registrations = Vec::new();
     for _ in 0..consumers {
-        let told = told.clone();
-        registrations.push(
-            informer.add_handler(options.clone(), move |event| match event {
-                Event::Present(object) => {
-                    if reads == Reads::Everything {
-                        decode(object);
-                    }
-                    told.hear_present();
+        let deliveries = deliveries.clone();
+        registrations.push(informer.add_handler(options.clone(), move |event| match event {
+            Event::Present(object) => {
+                if decoding == Decoding::All {
+                    decode(object);
                 }
-                Event::Changed(Change::Modified { new, .. }) => {
-                    if reads != Reads::Header {
-                        decode(new);
-                    }
-                    told.hear(new.label(STAMP));
+                deliveries.record_initial();
+            }
+            Event::Changed(Change::Modified { new, .. }) => {
+                if decoding != Decoding::None {
+                    decode(new);
                 }
-                _ => eprintln!("setpoint: unexpected event {event:?}"),
-            })?,
-        );
+                deliveries.record_change(new.label(STAMP));
+            }
+            _ => eprintln!("setpoint: unexpected event {event:?}"),
+        })?);
     }
-    let mut running = JoinSet::new();
-    running.spawn(async move {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
         let _ = factory.run(CancellationToken::new()).await;
     });
     for registration in &registrations {
         registration.synced().await;
     }
-    running.spawn(async move {
+    tasks.spawn(async move {
         let _registrations = registrations;
         std::future::pending().await
     });
-    Ok(running)
+    Ok(tasks)
 }
 
 fn decode(object: &Arc<Stored>) {
-    let pod: Arc<Pod> = Typed::new(object.clone()).shared().expect("a pod is a pod");
+    let pod: Arc<Pod> = TypedObject::new(object.clone())
+        .shared()
+        .expect("the server sends valid pods");
     assert!(pod.spec.is_some());
 }
 
-/// The floor: reads what the others read, and does nothing with it but look for the stamp. It keeps nothing.
-async fn line(told: &Told) -> Result<Running> {
+/// The floor: reads the bytes of the same watch and only searches them for the stamp. It caches nothing.
+async fn floor(deliveries: &Deliveries) -> Result<Tasks> {
     let client = kube::Client::try_default().await?;
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
@@ -179,8 +189,8 @@ async fn line(told: &Told) -> Result<Running> {
     );
     let request = http::Request::get(path).body(kube::client::Body::empty())?;
     let mut body = client.send(request).await?.into_body();
-    let (told, mut running) = (told.clone(), JoinSet::new());
-    running.spawn(async move {
+    let (deliveries, mut tasks) = (deliveries.clone(), JoinSet::new());
+    tasks.spawn(async move {
         let mut rest = Vec::new();
         while let Some(Ok(frame)) = body.frame().await {
             let Ok(data) = frame.into_data() else { continue };
@@ -191,19 +201,19 @@ async fn line(told: &Told) -> Result<Running> {
                 .map_or(0, |at| at + 1);
             for line in rest[..whole].split(|byte| *byte == b'\n') {
                 if line.starts_with(br#"{"type":"ADDED""#) {
-                    told.hear_present();
+                    deliveries.record_initial();
                 }
                 if line.starts_with(br#"{"type":"MODIFIED""#) {
-                    told.hear(stamp_in(line));
+                    deliveries.record_change(stamp_in(line));
                 }
             }
             rest.drain(..whole);
         }
     });
-    Ok(running)
+    Ok(tasks)
 }
 
-/// The stamp in the labels, which come early in an object.
+/// The stamp in the labels, which are near the start of an object.
 fn stamp_in(line: &[u8]) -> Option<&str> {
     let name = format!("\"{STAMP}\":\"");
     let at = line
@@ -214,25 +224,25 @@ fn stamp_in(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(&line[at..at + end]).ok()
 }
 
-/// A reflector with a store of its own for each consumer.
-async fn kube_each(consumers: usize, config: watcher::Config, told: &Told) -> Result<Running> {
+/// One reflector with its own store per consumer.
+async fn kube_each(consumers: usize, config: watcher::Config, deliveries: &Deliveries) -> Result<Tasks> {
     let client = kube::Client::try_default().await?;
-    let (mut running, mut stores) = (JoinSet::new(), Vec::new());
+    let (mut tasks, mut stores) = (JoinSet::new(), Vec::new());
     for _ in 0..consumers {
         let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         let (store, writer) = reflector::store();
         stores.push(store);
         let changes = watcher(api, config.clone()).default_backoff();
-        let (told, stream) = (told.clone(), reflector(writer, changes));
-        running.spawn(async move {
+        let (deliveries, stream) = (deliveries.clone(), reflector(writer, changes));
+        tasks.spawn(async move {
             let mut stream = std::pin::pin!(stream);
             while let Some(event) = stream.next().await {
                 match event {
-                    Ok(watcher::Event::InitApply(_)) => told.hear_present(),
-                    Ok(watcher::Event::Apply(pod)) => told.hear(stamp(&pod)),
+                    Ok(watcher::Event::InitApply(_)) => deliveries.record_initial(),
+                    Ok(watcher::Event::Apply(pod)) => deliveries.record_change(stamp(&pod)),
                     Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
-                    Ok(watcher::Event::Delete(_)) => eprintln!("kube: nobody deletes pods"),
-                    Err(error) => complain(&error),
+                    Ok(watcher::Event::Delete(_)) => eprintln!("kube: unexpected deletion"),
+                    Err(error) => print_error(&error),
                 }
             }
         });
@@ -240,54 +250,57 @@ async fn kube_each(consumers: usize, config: watcher::Config, told: &Told) -> Re
     for store in &stores {
         store.wait_until_ready().await?;
     }
-    running.spawn(async move {
+    tasks.spawn(async move {
         let _stores = stores;
         std::future::pending().await
     });
-    Ok(running)
+    Ok(tasks)
 }
 
 /// One reflector to which every consumer subscribes.
-async fn kube_shared(consumers: usize, told: &Told) -> Result<Running> {
+async fn kube_shared(consumers: usize, deliveries: &Deliveries) -> Result<Tasks> {
     let client = kube::Client::try_default().await?;
     let api: Api<Pod> = Api::namespaced(client, NAMESPACE);
     let (store, writer) = reflector::store_shared::<Pod>(1024);
-    let mut running = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for _ in 0..consumers {
-        let (told, mut changes) = (told.clone(), writer.subscribe().context("the store is shared")?);
-        running.spawn(async move {
+        let (deliveries, mut changes) = (
+            deliveries.clone(),
+            writer.subscribe().context("the store is shared")?,
+        );
+        tasks.spawn(async move {
             while let Some(pod) = changes.next().await {
-                // What is there at the start is told like a change. Nobody has stamped it since this process began.
-                told.hear_present();
-                told.hear(stamp(&pod));
+                // Initial objects are delivered like changes; those without a stamp have no delay.
+                deliveries.record_initial();
+                deliveries.record_change(stamp(&pod));
             }
         });
     }
     let stream = watcher(api, watcher::Config::default())
         .default_backoff()
         .reflect_shared(writer);
-    running.spawn(async move {
+    tasks.spawn(async move {
         let mut stream = std::pin::pin!(stream);
         while let Some(event) = stream.next().await {
             if let Err(error) = event {
-                complain(&error);
+                print_error(&error);
             }
         }
     });
     store.wait_until_ready().await?;
-    running.spawn(async move {
+    tasks.spawn(async move {
         let _store = store;
         std::future::pending().await
     });
-    Ok(running)
+    Ok(tasks)
 }
 
 fn stamp(pod: &Pod) -> Option<&str> {
     pod.labels().get(STAMP).map(String::as_str)
 }
 
-/// An error with all of its reasons.
-fn complain(error: &watcher::Error) {
+/// Prints an error with all of its sources.
+fn print_error(error: &watcher::Error) {
     let mut reasons = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
@@ -297,37 +310,40 @@ fn complain(error: &watcher::Error) {
     eprintln!("kube: {reasons}");
 }
 
-impl Told {
-    /// A change, with the time at which it was asked for.
-    fn hear(&self, stamp: Option<&str>) {
-        let Some(asked) = stamp.and_then(|stamp| stamp.parse::<u64>().ok()) else {
+impl Deliveries {
+    /// Records the delivery of a change; its stamp is the time at which it was sent.
+    fn record_change(&self, stamp: Option<&str>) {
+        let Some(sent) = stamp.and_then(|stamp| stamp.parse::<u64>().ok()) else {
             return;
         };
-        let delay = now_micros().saturating_sub(asked);
-        self.delays.lock().expect("nobody panics").push(delay);
+        let delay = now_micros().saturating_sub(sent);
+        self.delays
+            .lock()
+            .expect("no holder of the lock panics")
+            .push(delay);
     }
 
-    fn hear_present(&self) {
-        self.present.fetch_add(1, Ordering::Relaxed);
+    fn record_initial(&self) {
+        self.initial.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn until_present(&self, number: usize) {
-        while self.present.load(Ordering::Relaxed) < number {
-            tokio::time::sleep(LOOK_EVERY / 20).await;
+    async fn wait_for_initial(&self, number: usize) {
+        while self.initial.load(Ordering::Relaxed) < number {
+            tokio::time::sleep(POLL_INTERVAL / 20).await;
         }
     }
 
-    async fn until(&self, number: usize) {
+    async fn wait_for_changes(&self, number: usize) {
         let (mut before, mut since) = (0, Instant::now());
         loop {
-            let heard = self.delays.lock().expect("nobody panics").len();
-            if heard >= number || (heard == before && since.elapsed() > PATIENCE) {
+            let delivered = self.delays.lock().expect("no holder of the lock panics").len();
+            if delivered >= number || (delivered == before && since.elapsed() > IDLE_TIMEOUT) {
                 return;
             }
-            if heard != before {
-                (before, since) = (heard, Instant::now());
+            if delivered != before {
+                (before, since) = (delivered, Instant::now());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -1,23 +1,22 @@
-//! Informers of two libraries beside each other, on the same server and in turns: this house's and kube-runtime's.
+//! Compares informers of two libraries on the same server: Setpoint's and kube-runtime's.
 //!
-//! `informers run PODS EVENTS TURNS` fills the server of `$KUBECONFIG` with pods, then lets each contender follow them in
-//! a process of its own while a writer changes them, first at a steady rate, then as fast as it can. A line of JSON for each
-//! tells how long it took to have all pods, what memory that takes, how long after a write is sent a handler hears of it,
-//! and what CPU time a change costs.
-//! At the end it tells the medians, and what the other library takes of each thing for one that this house's takes.
-//! `informers run PODS EVENTS TURNS NAME:CONSUMERS...` lets only these take part.
+//! `informers run PODS EVENTS ROUNDS` creates pods on the server of `$KUBECONFIG`, then runs each candidate in a process
+//! of its own while a writer changes pods, first at a steady rate, then as fast as possible. It prints a line of JSON for
+//! each run: the time of the initial sync, memory, the delay from sending a write to its delivery to a handler, and the CPU
+//! time per change. At the end it prints the medians, and the ratios of kube-runtime's values to Setpoint's.
+//! `informers run PODS EVENTS ROUNDS NAME:CONSUMERS...` runs only these candidates.
 //!
-//! A contender is a library and a number of consumers:
+//! A candidate is a library with its options, and a number of consumers:
 //!
-//! | name | what its consumers do |
+//! | name | its consumers |
 //! |---|---|
-//! | `line` | nobody is told: the bytes are read and counted, the least that anybody needs |
-//! | `setpoint` | handlers on one shared informer look at labels |
-//! | `setpoint-decoding` | the same, and each change is decoded, once for all of them |
-//! | `setpoint-decoded` | the same, and the pods that are there at the start are decoded and stay so |
-//! | `kube` | a reflector for each, as controllers in one process have by default |
-//! | `kube-stream` | the same, and what is there comes by the watch instead of by a list, as in `setpoint` |
-//! | `kube-shared` | one reflector that all subscribe to, which its authors call unstable |
+//! | `floor` | none: the bytes of the watch are read and counted, the minimum for any client |
+//! | `setpoint` | handlers of one shared informer, which read labels |
+//! | `setpoint-decoding` | the same, and each change is decoded, once for all handlers |
+//! | `setpoint-decoded` | the same, and the initial pods are decoded as well and stay decoded |
+//! | `kube` | one reflector per consumer, the default of controllers in one process |
+//! | `kube-stream` | the same, with a streaming list, as `setpoint` uses |
+//! | `kube-shared` | subscribers of one reflector (an unstable feature of kube-runtime) |
 
 mod follow;
 mod measure;
@@ -31,9 +30,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-/// Beside each other stand those whose consumers get the same.
-const CONTENDERS: [&str; 11] = [
-    "line:1",
+/// Candidates in the order they run; comparable ones are adjacent.
+const CANDIDATES: [&str; 11] = [
+    "floor:1",
     "setpoint:1",
     "kube:1",
     "setpoint-decoding:1",
@@ -46,17 +45,18 @@ const CONTENDERS: [&str; 11] = [
     "setpoint-decoded:10",
 ];
 
-/// So many changes in a second: less than either side can bear, so that delays are not those of a queue.
+/// Changes per second in the steady phase: less than the capacity of server and candidates, so that delays contain no
+/// queueing.
 const RATE: &str = "500";
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
-        ["run", pods, events, turns] => run(pods, events, turns.parse()?, &CONTENDERS).await,
-        ["run", pods, events, turns, ref contenders @ ..] => {
-            run(pods, events, turns.parse()?, contenders).await
+    let arguments: Vec<&str> = args.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["run", pods, events, rounds] => run(pods, events, rounds.parse()?, &CANDIDATES).await,
+        ["run", pods, events, rounds, ref candidates @ ..] => {
+            run(pods, events, rounds.parse()?, candidates).await
         }
         ["seed", pods] => write::seed(pods.parse()?).await,
         ["write", events] => write::changes(events.parse()?, None).await,
@@ -64,37 +64,37 @@ async fn main() -> Result<()> {
         ["follow", library, consumers, pods, events] => {
             follow::follow(library, consumers.parse()?, pods.parse()?, events.parse()?).await
         }
-        _ => bail!("informers run PODS EVENTS TURNS, with $KUBECONFIG"),
+        _ => bail!("usage: informers run PODS EVENTS ROUNDS [NAME:CONSUMERS...], with $KUBECONFIG set"),
     }
 }
 
-async fn run(pods: &str, events: &str, turns: usize, contenders: &[&str]) -> Result<()> {
+async fn run(pods: &str, events: &str, rounds: usize, candidates: &[&str]) -> Result<()> {
     ensure!(
-        own(&["seed", pods]).status().await?.success(),
-        "the pods cannot be made"
+        this_program(&["seed", pods]).status().await?.success(),
+        "the pods could not be created"
     );
     let mut lines = Vec::new();
-    for turn in 0..turns {
-        for contender in contenders {
-            let (library, consumers) = contender
+    for round in 0..rounds {
+        for candidate in candidates {
+            let (library, consumers) = candidate
                 .split_once(':')
-                .context("a contender is NAME:CONSUMERS")?;
+                .context("a candidate is NAME:CONSUMERS")?;
             let load = measure::load();
-            let mut line = one(&["follow", library, consumers, pods, events], events).await?;
-            line["turn"] = json!(turn);
+            let mut line = run_candidate(&["follow", library, consumers, pods, events], events).await?;
+            line["round"] = json!(round);
             line["load_before"] = json!(load);
             println!("{line}");
             lines.push(line);
         }
     }
-    summary::tell(&lines);
+    summary::print(&lines);
     Ok(())
 }
 
-/// One contender: once it has everything, a writer starts, and when all of that is heard, another.
-async fn one(args: &[&str], events: &str) -> Result<Value> {
-    let mut follower = own(args).stdout(Stdio::piped()).spawn()?;
-    let output = follower.stdout.take().context("its output is ours")?;
+/// Runs one candidate: after its sync a writer starts, and after the delivery of its changes the next one.
+async fn run_candidate(args: &[&str], events: &str) -> Result<Value> {
+    let mut follower = this_program(args).stdout(Stdio::piped()).spawn()?;
+    let output = follower.stdout.take().context("stdout is piped")?;
     let mut lines = BufReader::new(output).lines();
     let mut measured = json!({});
     for writer in [
@@ -103,9 +103,15 @@ async fn one(args: &[&str], events: &str) -> Result<Value> {
         Some(&["write", events][..]),
     ] {
         if let Some(writer) = writer {
-            ensure!(own(writer).status().await?.success(), "the writer gave up");
+            ensure!(
+                this_program(writer).status().await?.success(),
+                "the writer failed"
+            );
         }
-        let line = lines.next_line().await?.context("a follower says what it took")?;
+        let line = lines
+            .next_line()
+            .await?
+            .context("the candidate ended without a result")?;
         let line: Value = serde_json::from_str(&line)?;
         for (name, value) in line.as_object().into_iter().flatten() {
             measured[name] = value.clone();
@@ -115,7 +121,7 @@ async fn one(args: &[&str], events: &str) -> Result<Value> {
     Ok(measured)
 }
 
-fn own(args: &[&str]) -> Command {
+fn this_program(args: &[&str]) -> Command {
     let program = std::env::current_exe().unwrap_or_else(|_| "informers".into());
     let mut command = Command::new(program);
     command.args(args).kill_on_drop(true);

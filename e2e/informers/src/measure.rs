@@ -10,7 +10,7 @@ pub(crate) fn cpu_micros() -> f64 {
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-/// What this process has in memory, and the most it ever had, in KiB.
+/// The resident memory of this process and its peak, in KiB.
 pub(crate) fn memory_kib() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
@@ -27,7 +27,7 @@ pub(crate) fn now_micros() -> u64 {
     u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The value below which so many of a thousand lie.
+/// A percentile of sorted values, in thousandths.
 pub(crate) fn percentile(sorted: &[u64], per_mille: usize) -> u64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get(last * per_mille / 1000).copied().unwrap_or(0)

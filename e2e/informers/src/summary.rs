@@ -1,11 +1,11 @@
-//! The medians of all turns, and what they are of each other.
+//! The medians of all rounds, and their ratios.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What is compared, by its name in a line.
-const MEASURED: [&str; 8] = [
+/// The compared fields of a line.
+const FIELDS: [&str; 8] = [
     "sync_ms",
     "sync_cpu_ms",
     "memory_mib",
@@ -16,46 +16,46 @@ const MEASURED: [&str; 8] = [
     "steady_p99_us",
 ];
 
-/// A table of medians, on standard error.
-pub(crate) fn tell(lines: &[Value]) {
-    let mut contenders: Vec<String> = Vec::new();
+/// Prints a table of medians to standard error.
+pub(crate) fn print(lines: &[Value]) {
+    let mut candidates: Vec<String> = Vec::new();
     let mut medians: BTreeMap<(String, &str), f64> = BTreeMap::new();
     for line in lines {
         let name = name(line);
-        if !contenders.contains(&name) {
-            contenders.push(name);
+        if !candidates.contains(&name) {
+            candidates.push(name);
         }
     }
-    for contender in &contenders {
-        for measured in MEASURED {
-            let of_it = lines.iter().filter(|line| name(line) == *contender);
-            let values = of_it.filter_map(|line| line[measured].as_f64()).collect();
-            medians.insert((contender.clone(), measured), median(values));
+    for candidate in &candidates {
+        for field in FIELDS {
+            let own_lines = lines.iter().filter(|line| name(line) == *candidate);
+            let values = own_lines.filter_map(|line| line[field].as_f64()).collect();
+            medians.insert((candidate.clone(), field), median(values));
         }
     }
     eprint!("{:<22}", "");
-    MEASURED.iter().for_each(|measured| eprint!("{measured:>15}"));
+    FIELDS.iter().for_each(|field| eprint!("{field:>15}"));
     eprintln!();
-    for contender in &contenders {
-        eprint!("{contender:<22}");
-        for measured in MEASURED {
-            eprint!("{:>15.1}", medians[&(contender.clone(), measured)]);
+    for candidate in &candidates {
+        eprint!("{candidate:<22}");
+        for field in FIELDS {
+            eprint!("{:>15.1}", medians[&(candidate.clone(), field)]);
         }
         eprintln!();
     }
-    for other in contenders.iter().filter(|name| name.starts_with("kube")) {
-        for own in contenders.iter().filter(|name| name.starts_with("setpoint")) {
+    for other in candidates.iter().filter(|name| name.starts_with("kube")) {
+        for own in candidates.iter().filter(|name| name.starts_with("setpoint")) {
             if number(own) != number(other) {
                 continue;
             }
-            let of = |measured| medians[&(other.clone(), measured)] / medians[&(own.clone(), measured)];
+            let ratio = |field| medians[&(other.clone(), field)] / medians[&(own.clone(), field)];
             eprintln!(
                 "{other} takes {:.1} times the CPU per steady event, {:.1} per event of a burst, and {:.1} times the memory \
                  (peak {:.1}) of {own}",
-                of("steady_cpu_us"),
-                of("burst_cpu_us"),
-                of("memory_mib"),
-                of("peak_mib"),
+                ratio("steady_cpu_us"),
+                ratio("burst_cpu_us"),
+                ratio("memory_mib"),
+                ratio("peak_mib"),
             );
         }
     }
@@ -69,8 +69,8 @@ fn name(line: &Value) -> String {
     )
 }
 
-fn number(contender: &str) -> &str {
-    contender.split_once(':').map_or("", |(_, number)| number)
+fn number(candidate: &str) -> &str {
+    candidate.split_once(':').map_or("", |(_, number)| number)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -1,4 +1,4 @@
-//! Pods, and changes of them.
+//! The writer: creates the pods, and changes them.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use tokio::task::JoinSet;
 use crate::measure::now_micros;
 
 pub(crate) const NAMESPACE: &str = "informers";
-/// The label that tells when a change was asked for.
+/// The label with the time at which a change was sent.
 pub(crate) const STAMP: &str = "stamp";
-const AT_ONCE: usize = 64;
+/// Concurrent requests.
+const CONCURRENCY: usize = 64;
 
-/// So many pods as a deployment would make them.
+/// Creates this many pods of the form that a Deployment creates.
 pub(crate) async fn seed(pods: usize) -> Result<()> {
     let client = Client::try_default().await?;
-    let space: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
-    // Whoever was here before has made it.
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
+    // An earlier run may have created it.
     let _ = Api::<Namespace>::all(client.clone())
-        .create(&PostParams::default(), &space)
+        .create(&PostParams::default(), &namespace)
         .await;
     let api: Api<Pod> = Api::namespaced(client, NAMESPACE);
     let create = |number: usize| {
@@ -36,25 +37,25 @@ pub(crate) async fn seed(pods: usize) -> Result<()> {
             }
         }
     };
-    let mut created = futures::stream::iter((0..pods).map(create)).buffer_unordered(AT_ONCE);
+    let mut created = futures::stream::iter((0..pods).map(create)).buffer_unordered(CONCURRENCY);
     while let Some(outcome) = created.next().await {
         outcome?;
     }
     Ok(())
 }
 
-/// So many changes, one after the other at a steady rate in a second or as fast as they are answered, each with the time
-/// at which it was asked for.
+/// Sends this many changes, at a steady rate per second or as fast as the server responds, each with the time at which it
+/// is sent.
 pub(crate) async fn changes(events: usize, rate: Option<u64>) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(Client::try_default().await?, NAMESPACE);
     let mut ticks = rate.map(|rate| tokio::time::interval(Duration::from_micros(1_000_000 / rate)));
-    let mut asked = JoinSet::new();
+    let mut requests = JoinSet::new();
     for number in 0..events {
         if let Some(ticks) = &mut ticks {
             ticks.tick().await;
         }
         let api = api.clone();
-        asked.spawn(async move {
+        requests.spawn(async move {
             let patch = json!({"metadata": {"labels": {STAMP: now_micros().to_string()}}});
             api.patch_metadata(
                 &name(number % 1000),
@@ -63,11 +64,11 @@ pub(crate) async fn changes(events: usize, rate: Option<u64>) -> Result<()> {
             )
             .await
         });
-        while asked.len() >= AT_ONCE {
-            asked.join_next().await.transpose()?.transpose()?;
+        while requests.len() >= CONCURRENCY {
+            requests.join_next().await.transpose()?.transpose()?;
         }
     }
-    while let Some(outcome) = asked.join_next().await {
+    while let Some(outcome) = requests.join_next().await {
         outcome??;
     }
     Ok(())

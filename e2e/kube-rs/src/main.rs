@@ -1,6 +1,6 @@
-//! The Rust client against a server: create, read, update, patch, watch, reflector, pages, conflict, apply, delete.
+//! Tests of kube-rs against a server: create, read, update, patch, watch, reflector, pagination, conflict, apply, delete.
 //!
-//! The server is the one of `$KUBECONFIG`. Each test is a function; one line says what became of it.
+//! The server is the one of `$KUBECONFIG`. Each test is a function and prints one line with its outcome.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt, discovery};
 use serde_json::json;
 
 const NAMESPACE: &str = "kube-rs";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -31,31 +31,31 @@ async fn main() -> ExitCode {
     }
 }
 
-/// How many tests fail.
+/// Runs all tests and returns the number of failures.
 async fn run() -> Result<usize> {
     let client = Client::try_default().await?;
-    let space = Namespace {
+    let namespace = Namespace {
         metadata: named(NAMESPACE),
         ..Namespace::default()
     };
-    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &space).await?;
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let mut failed = 0;
-    let mut tell = |name: &str, outcome: Result<()>| match outcome {
+    let mut report = |name: &str, outcome: Result<()>| match outcome {
         Ok(()) => println!("ok      {name}"),
         Err(error) => {
             failed += 1;
             println!("FAILED  {name}: {error:#}");
         }
     };
-    tell("objects are created, read, updated and deleted", life(&maps).await);
-    tell("of two writers the second meets a conflict", conflict(&maps).await);
-    tell("an object can be patched in three ways", patches(&maps).await);
-    tell("a server-side apply owns what it sets and meets conflicts", apply(&maps).await);
-    tell("a list comes in pages", pages(&maps).await);
-    tell("a watch tells of every change", changes(&maps).await);
-    tell("a reflector starts with what is there and follows", mirror(&maps).await);
-    tell("a kind found by discovery is read", found(&client, &maps).await);
+    report("objects are created, read, updated and deleted", crud(&maps).await);
+    report("the second of two writers gets a conflict", conflict(&maps).await);
+    report("an object is patched with several patch types", patches(&maps).await);
+    report("a server-side apply owns its fields and reports conflicts", apply(&maps).await);
+    report("a list is paginated", pages(&maps).await);
+    report("a watch delivers every change", changes(&maps).await);
+    report("a reflector delivers the existing objects and then the changes", reflect(&maps).await);
+    report("a kind from discovery is read", discover(&client, &maps).await);
     println!("kube-rs: {failed} failed");
     Ok(failed)
 }
@@ -81,22 +81,22 @@ fn labelled(name: &str, label: &str) -> ConfigMap {
     map
 }
 
-/// The call must be refused with this status.
-fn refused<T>(code: u16, outcome: kube::Result<T>) -> Result<()> {
+/// Fails unless the call was rejected with this status code.
+fn expect_status<T>(code: u16, outcome: kube::Result<T>) -> Result<()> {
     match outcome {
-        Ok(_) => bail!("the call succeeded, {code} was wanted"),
+        Ok(_) => bail!("the call succeeded, expected {code}"),
         Err(kube::Error::Api(status)) if status.code == code => Ok(()),
-        Err(error) => bail!("{error} instead of {code}"),
+        Err(error) => bail!("expected {code}, got {error}"),
     }
 }
 
-async fn life(maps: &Api<ConfigMap>) -> Result<()> {
-    let mut created = maps.create(&PostParams::default(), &map("life", "1")).await?;
+async fn crud(maps: &Api<ConfigMap>) -> Result<()> {
+    let mut created = maps.create(&PostParams::default(), &map("crud", "1")).await?;
     created.data.get_or_insert_default().insert("b".to_owned(), "2".to_owned());
-    let updated = maps.replace("life", &PostParams::default(), &created).await?;
-    ensure!(maps.get("life").await? == updated);
-    maps.delete("life", &DeleteParams::default()).await?;
-    refused(404, maps.get("life").await)
+    let updated = maps.replace("crud", &PostParams::default(), &created).await?;
+    ensure!(maps.get("crud").await? == updated);
+    maps.delete("crud", &DeleteParams::default()).await?;
+    expect_status(404, maps.get("crud").await)
 }
 
 async fn conflict(maps: &Api<ConfigMap>) -> Result<()> {
@@ -106,8 +106,8 @@ async fn conflict(maps: &Api<ConfigMap>) -> Result<()> {
     maps.replace("contested", &PostParams::default(), &newer).await?;
     let mut older = one;
     older.data = map("", "3").data;
-    refused(409, maps.replace("contested", &PostParams::default(), &older).await)?;
-    refused(409, maps.create(&PostParams::default(), &map("contested", "1")).await)
+    expect_status(409, maps.replace("contested", &PostParams::default(), &older).await)?;
+    expect_status(409, maps.create(&PostParams::default(), &map("contested", "1")).await)
 }
 
 async fn patches(maps: &Api<ConfigMap>) -> Result<()> {
@@ -118,7 +118,7 @@ async fn patches(maps: &Api<ConfigMap>) -> Result<()> {
     let read = maps.get("patched").await?;
     let keys: Vec<String> = read.data.unwrap_or_default().into_keys().collect();
     ensure!(keys == ["m", "s"], "read {keys:?}");
-    refused(404, maps.patch("absent", &params, &Patch::Merge(json!({}))).await)
+    expect_status(404, maps.patch("absent", &params, &Patch::Merge(json!({}))).await)
 }
 
 async fn apply(maps: &Api<ConfigMap>) -> Result<()> {
@@ -129,7 +129,7 @@ async fn apply(maps: &Api<ConfigMap>) -> Result<()> {
     let managers = applied.managed_fields();
     ensure!(managers.iter().any(|entry| entry.manager.as_deref() == Some("one")), "{managers:?}");
     let second = PatchParams::apply("two");
-    refused(409, maps.patch("applied", &second, &Patch::Apply(object("2"))).await)?;
+    expect_status(409, maps.patch("applied", &second, &Patch::Apply(object("2"))).await)?;
     maps.patch("applied", &second.force(), &Patch::Apply(object("2"))).await?;
     Ok(())
 }
@@ -162,25 +162,25 @@ async fn changes(maps: &Api<ConfigMap>) -> Result<()> {
     maps.patch("watched", &PatchParams::default(), &Patch::Merge(json!({"data": {"a": "2"}}))).await?;
     maps.delete("watched", &DeleteParams::default()).await?;
     for expected in ["added", "modified", "deleted"] {
-        let event = tokio::time::timeout(PATIENCE, events.try_next()).await??;
+        let event = tokio::time::timeout(TIMEOUT, events.try_next()).await??;
         let seen = match event {
             Some(WatchEvent::Added(_)) => "added",
             Some(WatchEvent::Modified(_)) => "modified",
             Some(WatchEvent::Deleted(_)) => "deleted",
             _ => "something else",
         };
-        ensure!(seen == expected, "{seen} instead of {expected}");
+        ensure!(seen == expected, "expected {expected}, got {seen}");
     }
     Ok(())
 }
 
-async fn mirror(maps: &Api<ConfigMap>) -> Result<()> {
+async fn reflect(maps: &Api<ConfigMap>) -> Result<()> {
     maps.create(&PostParams::default(), &labelled("mirror-0", "mirror")).await?;
     for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
         let (store, writer) = reflector::store();
         let changes = watcher(maps.clone(), config.labels("of=mirror"));
         let mut applied = reflector(writer, changes).applied_objects().boxed();
-        let first = tokio::time::timeout(PATIENCE, applied.try_next()).await??;
+        let first = tokio::time::timeout(TIMEOUT, applied.try_next()).await??;
         ensure!(first.is_some_and(|map| map.name_any() == "mirror-0"));
         let patch = Patch::Merge(json!({"data": {"a": store.len().to_string()}}));
         maps.patch("mirror-0", &PatchParams::default(), &patch).await?;
@@ -189,11 +189,11 @@ async fn mirror(maps: &Api<ConfigMap>) -> Result<()> {
     Ok(())
 }
 
-async fn found(client: &Client, maps: &Api<ConfigMap>) -> Result<()> {
+async fn discover(client: &Client, maps: &Api<ConfigMap>) -> Result<()> {
     maps.create(&PostParams::default(), &map("found", "1")).await?;
     let core = discovery::group(client, "").await?;
     let Some((resource, _)) = core.recommended_kind("ConfigMap") else {
-        bail!("discovery knows no ConfigMap");
+        bail!("discovery has no ConfigMap");
     };
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
     let read = objects.get("found").await?;

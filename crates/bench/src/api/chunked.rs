@@ -1,10 +1,10 @@
-//! The chunked transfer coding of HTTP/1.1, taken apart as it arrives and without keeping anything.
+//! A streaming decoder of HTTP/1.1's chunked transfer coding, without buffering.
 //!
 //! The format is that of RFC 9112, section 7.1.
 
 use anyhow::{Result, bail};
 
-/// How far into the coding the last byte was.
+/// The decoder's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// In the hexadecimal size of a chunk, read so far as this.
@@ -21,13 +21,13 @@ enum State {
     Done,
 }
 
-/// Takes a chunked body apart, piece by piece.
+/// Decodes a chunked body incrementally.
 #[derive(Debug)]
-pub(crate) struct Chunked {
+pub(crate) struct ChunkedDecoder {
     state: State,
 }
 
-impl Chunked {
+impl ChunkedDecoder {
     pub(crate) fn new() -> Self {
         Self {
             state: State::Size(0),
@@ -94,11 +94,11 @@ fn hexadecimal(digit: u8) -> Result<u8> {
 mod tests {
     use super::*;
 
-    /// The same answer whether the input comes whole or byte by byte.
+    /// Checks the same result for input at once and byte by byte.
     #[track_caller]
     fn check(input: &str, data: &str, left: &str) {
         for piece in [input.len(), 1, 3] {
-            let mut chunked = Chunked::new();
+            let mut chunked = ChunkedDecoder::new();
             let mut seen = Vec::new();
             let mut used = 0;
             for part in input.as_bytes().chunks(piece) {
@@ -141,6 +141,6 @@ mod tests {
 
     #[test]
     fn a_size_that_is_no_number_is_an_error() {
-        assert!(Chunked::new().feed(b"xyz\r\n", &mut |_| {}).is_err());
+        assert!(ChunkedDecoder::new().feed(b"xyz\r\n", &mut |_| {}).is_err());
     }
 }

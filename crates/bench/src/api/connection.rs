@@ -1,6 +1,6 @@
-//! The cheapest HTTP/1.1 client that is still correct: one kept-alive TLS connection, requests encoded ahead.
+//! A minimal correct HTTP/1.1 client: one keep-alive TLS connection, pre-encoded requests.
 //!
-//! A generator that costs as much as the server measures itself, so nothing here allocates once a connection is warm.
+//! A load generator that costs as much as the server would measure itself, so nothing here allocates once a connection is warm.
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::{
@@ -9,44 +9,44 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{chunked::Chunked, endpoint::Endpoint};
+use super::{chunked::ChunkedDecoder, endpoint::Endpoint};
 
 /// Four TLS records: large enough that a list is read in few steps, small enough for hundreds of watchers.
-const INBOX_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// More headers than any server here sends.
 const MAX_HEADERS: usize = 48;
 
-/// One connection, with one request under way at most.
+/// A connection with at most one request in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
-    inbox: Vec<u8>,
-    /// The part of `inbox` that was received and not yet used.
+    buffer: Vec<u8>,
+    /// The range of `buffer` that was received and not consumed yet.
     start: usize,
     end: usize,
     body: Vec<u8>,
 }
 
-/// A response whose body was kept.
+/// A response with its whole body.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct Response<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
 }
 
-/// The start of a response: what its body will look like.
+/// The status and body framing of a response.
 #[derive(Debug)]
 struct Head {
     status: u16,
-    framing: Framing,
+    framing: BodyFraming,
 }
 
-/// How the end of a body is told.
+/// How the length of a body is determined.
 #[derive(Debug)]
-enum Framing {
+enum BodyFraming {
     Length(u64),
-    Chunked(Chunked),
+    Chunked(ChunkedDecoder),
 }
 
 impl Connection {
@@ -60,7 +60,7 @@ impl Connection {
             .context("the TLS handshake")?;
         Ok(Self {
             stream,
-            inbox: vec![0; INBOX_BYTES],
+            buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
             body: Vec::new(),
@@ -68,12 +68,12 @@ impl Connection {
     }
 
     /// Sends a request and keeps the body of its response.
-    pub(crate) async fn answer(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+    pub(crate) async fn round_trip(&mut self, request: &[u8]) -> Result<Response<'_>> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         let status = self.visit(request, |data| body.extend_from_slice(data)).await;
         self.body = body;
-        Ok(Answer {
+        Ok(Response {
             status: status?,
             body: &self.body,
         })
@@ -89,7 +89,7 @@ impl Connection {
         Ok(head.status)
     }
 
-    /// Sends a request whose response goes on for long; pieces of its body go to `visit`, which says when to stop.
+    /// Sends a request with a streaming response; chunks of its body go to `visit`, which returns whether to continue.
     pub(crate) async fn follow(
         &mut self,
         request: &[u8],
@@ -99,10 +99,10 @@ impl Connection {
         self.send(request).await?;
         let mut head = self.receive_head().await?;
         started(head.status);
-        let mut go_on = true;
+        let mut proceed = true;
         loop {
-            let done = self.advance(&mut head.framing, &mut |data| go_on &= visit(data))?;
-            if !go_on {
+            let done = self.advance(&mut head.framing, &mut |data| proceed &= visit(data))?;
+            if !proceed {
                 return Ok(());
             }
             ensure!(!done, "the server ended a response that was being followed");
@@ -122,17 +122,17 @@ impl Connection {
     async fn receive(&mut self) -> Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-        } else if self.end == self.inbox.len() {
-            self.inbox.copy_within(self.start..self.end, 0);
+        } else if self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
         ensure!(
-            self.end < self.inbox.len(),
-            "a response head of more than {INBOX_BYTES} bytes"
+            self.end < self.buffer.len(),
+            "a response head of more than {BUFFER_BYTES} bytes"
         );
         let length = self
             .stream
-            .read(&mut self.inbox[self.end..])
+            .read(&mut self.buffer[self.end..])
             .await
             .context("receiving a response")?;
         ensure!(length > 0, "the server closed the connection");
@@ -142,7 +142,7 @@ impl Connection {
 
     async fn receive_head(&mut self) -> Result<Head> {
         loop {
-            if let Some((head, length)) = parse_head(&self.inbox[self.start..self.end])? {
+            if let Some((head, length)) = parse_head(&self.buffer[self.start..self.end])? {
                 self.start += length;
                 return Ok(head);
             }
@@ -150,33 +150,33 @@ impl Connection {
         }
     }
 
-    /// Uses what was received; true once the body is whole.
-    fn advance(&mut self, framing: &mut Framing, visit: &mut impl FnMut(&[u8])) -> Result<bool> {
-        let received = &self.inbox[self.start..self.end];
+    /// Consumes received bytes. Returns whether the body is complete.
+    fn advance(&mut self, framing: &mut BodyFraming, visit: &mut impl FnMut(&[u8])) -> Result<bool> {
+        let received = &self.buffer[self.start..self.end];
         let used = match framing {
-            Framing::Length(left) => {
+            BodyFraming::Length(left) => {
                 let used = usize::try_from(*left).unwrap_or(usize::MAX).min(received.len());
                 visit(&received[..used]);
                 *left -= used as u64;
                 used
             }
-            Framing::Chunked(chunked) => chunked.feed(received, visit)?,
+            BodyFraming::Chunked(chunked) => chunked.feed(received, visit)?,
         };
         self.start += used;
         Ok(framing.is_done())
     }
 }
 
-impl Framing {
+impl BodyFraming {
     fn is_done(&self) -> bool {
         match self {
-            Framing::Length(left) => *left == 0,
-            Framing::Chunked(chunked) => chunked.is_done(),
+            BodyFraming::Length(left) => *left == 0,
+            BodyFraming::Chunked(chunked) => chunked.is_done(),
         }
     }
 }
 
-/// The head and its length, once all of it is there.
+/// Parses the head. Returns it with its length, or `None` if it is incomplete.
 fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
@@ -184,13 +184,13 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>> {
         return Ok(None);
     };
     let status = response.code.context("a response without a status")?;
-    let mut framing = Framing::Length(0);
+    let mut framing = BodyFraming::Length(0);
     for header in response.headers.iter() {
         if header.name.eq_ignore_ascii_case("content-length") {
             let text = std::str::from_utf8(header.value)?;
-            framing = Framing::Length(text.parse().with_context(|| format!("content-length {text:?}"))?);
+            framing = BodyFraming::Length(text.parse().with_context(|| format!("content-length {text:?}"))?);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            framing = Framing::Chunked(Chunked::new());
+            framing = BodyFraming::Chunked(ChunkedDecoder::new());
         } else if header.name.eq_ignore_ascii_case("connection")
             && header.value.eq_ignore_ascii_case(b"close")
         {
@@ -215,8 +215,8 @@ mod tests {
         let (parsed, used) = parse_head(head.as_bytes()).unwrap().unwrap();
         assert_eq!((parsed.status, used), (status, head.len()));
         match (parsed.framing, length) {
-            (Framing::Length(found), Some(expected)) => assert_eq!(found, expected),
-            (Framing::Chunked(_), None) => {}
+            (BodyFraming::Length(found), Some(expected)) => assert_eq!(found, expected),
+            (BodyFraming::Chunked(_), None) => {}
             (framing, _) => panic!("{framing:?}"),
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_follow_each_other_on_one_connection() {
+    async fn responses_follow_each_other_on_one_connection() {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         let mut server = tokio::task::JoinSet::new();
@@ -253,12 +253,12 @@ mod tests {
             ("GET", "/bytes/0", "", 200, 0),
             ("GET", "/readyz", "", 200, 1024),
         ] {
-            let answer = connection
-                .answer(&encode(method, path, body.as_bytes()))
+            let response = connection
+                .round_trip(&encode(method, path, body.as_bytes()))
                 .await
                 .unwrap();
             assert_eq!(
-                (answer.status, answer.body.len()),
+                (response.status, response.body.len()),
                 (status, length),
                 "{method} {path}"
             );

@@ -1,4 +1,4 @@
-//! Where a server is and how to be let in: read from the kubeconfig that it wrote.
+//! The address and credentials of a server, from the kubeconfig that it wrote.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -57,7 +57,7 @@ impl Endpoint {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let config: Kubeconfig = serde_saphyr::from_str(text).context("it is no kubeconfig")?;
+        let config: Kubeconfig = serde_saphyr::from_str(text).context("invalid kubeconfig")?;
         let cluster = &config.clusters.first().context("it names no cluster")?.cluster;
         let address = address(&cluster.server)?;
         let user = config.users.first().map(|named| &named.user);
@@ -70,7 +70,7 @@ impl Endpoint {
     }
 }
 
-/// Only loopback: a benchmark must not load somebody else's server by accident.
+/// Only loopback: a benchmark must not load another machine's server by accident.
 fn address(server: &str) -> Result<SocketAddr> {
     let authority = server
         .strip_prefix("https://")
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_and_plain_http_are_refused() {
+    fn other_machines_and_plain_http_are_rejected() {
         check_address("https://10.0.0.1:6443", None);
         check_address("http://127.0.0.1:6443", None);
     }

@@ -1,4 +1,4 @@
-//! The closed loop: clients that each send a request, wait for the answer and send the next.
+//! Closed-loop load: each client sends a request, waits for the response and sends the next.
 
 use std::{
     cell::{Cell, RefCell},
@@ -39,7 +39,7 @@ pub(crate) struct Outcome {
     pub(crate) latencies: Latencies,
 }
 
-/// Applies the load to a server. Connections are opened, and asked one question, before the clocks start.
+/// Applies the load to a server. Each connection is opened and has sent one request before the clocks start.
 pub(crate) async fn apply<C: Client>(
     server: &Server,
     load: &Load,
@@ -82,14 +82,14 @@ pub(crate) async fn connect(endpoint: &Endpoint, clients: usize) -> Result<Vec<C
     let mut connections = Vec::with_capacity(clients);
     for _ in 0..clients {
         let mut connection = Connection::open(endpoint).await?;
-        let status = connection.answer(&ready).await?.status;
-        ensure!(status == 200, "/readyz answers {status}");
+        let status = connection.round_trip(&ready).await?.status;
+        ensure!(status == 200, "/readyz returned {status}");
         connections.push(connection);
     }
     Ok(connections)
 }
 
-/// What the clients of one load share.
+/// The shared state of the clients of one load.
 #[derive(Debug)]
 struct Progress {
     taken: Rc<Cell<u64>>,

@@ -1,10 +1,9 @@
-//! The API's benchmark: the real binary as a child process, loaded over HTTPS by a generator of our own.
+//! The API's benchmark: the real binary as a child process, loaded over HTTPS by a load generator.
 //!
-//! `server.rs` starts and stops the servers (`setpoint`, and a server that does nothing as the floor),
-//! `connection.rs` is the cheapest HTTP/1.1 client that is still correct, `load.rs` the closed loop, `request.rs`
-//! the requests encoded ahead. One file per workload in `workloads/`.
+//! `server.rs` starts and stops the servers (`setpoint`, and the null server as baseline),
+//! `connection.rs` is a minimal HTTP/1.1 client, `load.rs` the closed-loop load, `request.rs` the pre-encoded requests. One file per workload in `workloads/`.
 //!
-//! The server's CPU time is the honest figure: generator and server share the machine, so rates are squeezed.
+//! The server's CPU time is the reliable measurement: generator and server share the machine, which reduces rates.
 
 mod chunked;
 pub(crate) mod connection;
@@ -21,11 +20,11 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
-    args::{ApiArgs, wanted},
+    args::{ApiArgs, is_selected},
     report::Report,
 };
 
-/// What every workload needs to know.
+/// The parameters of all workloads.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// Removed at the end.
@@ -36,7 +35,7 @@ pub(crate) struct Setting {
     pub(crate) quick: bool,
 }
 
-/// Runs what was asked for and prints it.
+/// Runs the selected measurements and prints them.
 pub(crate) fn run(args: &ApiArgs) -> Result<()> {
     let setting = Setting::prepare(args)?;
     let mut report = Report::default();
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &ApiArgs) -> Result<()> {
         .build()
         .context("starting a runtime")?;
     for (name, workload) in workloads::all() {
-        if wanted(&args.only, name) {
+        if is_selected(&args.only, name) {
             eprintln!("api: {name}");
             runtime
                 .block_on(workload(&setting, &mut report))
@@ -72,7 +71,7 @@ impl Setting {
         };
         ensure!(
             setpoint.is_file(),
-            "there is no server at {}: build it with `cargo build --release -p setpoint`, or name it with --setpoint",
+            "no server binary at {}: build it with `cargo build --release -p setpoint`, or set its path with --setpoint",
             setpoint.display()
         );
         std::fs::create_dir_all(&args.dir).with_context(|| format!("making {}", args.dir.display()))?;
@@ -87,8 +86,8 @@ impl Setting {
         })
     }
 
-    /// One number for a claim, a smaller one for a look.
-    pub(crate) fn pick(&self, full: u64, quick: u64) -> u64 {
+    /// The full count, or a smaller one with `--quick`.
+    pub(crate) fn full_or_quick(&self, full: u64, quick: u64) -> u64 {
         if self.quick { quick } else { full }
     }
 }

@@ -1,4 +1,4 @@
-//! The objects that are written: a ConfigMap of 1 KB and a pod of 2.5 KB, as their JSON is sent.
+//! The objects of the workloads, as JSON: a ConfigMap of 1 KB, a pod of 2.5 KB, CustomResourceDefinitions.
 
 use serde_json::{Value, json};
 
@@ -65,15 +65,15 @@ fn field(number: u8, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The name of the definition with this number.
-pub(crate) fn definition_name(number: u64) -> String {
+/// The name of the CustomResourceDefinition with this number.
+pub(crate) fn crd_name(number: u64) -> String {
     format!("things{number}.bench{}.example.com", number % 50)
 }
 
-/// A definition of a custom kind whose schema has about so many bytes, as real ones are: nested objects, each field with
-/// a description.
-pub(crate) fn definition(number: u64, schema_bytes: usize) -> String {
-    let mut words = Words(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+/// A CustomResourceDefinition whose schema has about so many bytes and is similar to real ones: nested objects, each field
+/// with a description.
+pub(crate) fn crd(number: u64, schema_bytes: usize) -> String {
+    let mut words = RandomWords(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut sections = serde_json::Map::new();
     let mut written = 0;
     while written < schema_bytes {
@@ -92,7 +92,7 @@ pub(crate) fn definition(number: u64, schema_bytes: usize) -> String {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": definition_name(number)},
+        "metadata": {"name": crd_name(number)},
         "spec": {
             "group": format!("bench{}.example.com", number % 50),
             "scope": "Namespaced",
@@ -105,11 +105,11 @@ pub(crate) fn definition(number: u64, schema_bytes: usize) -> String {
     .to_string()
 }
 
-/// Words of no language, the same for the same number.
+/// A generator of random words, deterministic by its seed.
 #[derive(Debug)]
-struct Words(u64);
+struct RandomWords(u64);
 
-impl Words {
+impl RandomWords {
     fn next(&mut self, most: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -138,25 +138,25 @@ impl Words {
     }
 }
 
-/// Whether the server's own scheduler takes up a pod. It cannot be switched off, so a pod says whose it is.
+/// The `schedulerName` of a pod, which determines whether the server's scheduler handles it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scheduler {
-    /// As usual. On a server without nodes each pod then also costs a status and an event that say so.
+    /// The default scheduler. On a server without nodes each pod then also costs a status update and an event.
     Default,
-    /// A scheduler that does not run: a create is all that happens.
-    Nobody,
+    /// A scheduler that does not run: the pod is only created.
+    Absent,
 }
 
-/// A pod that no scheduler takes up.
+/// A pod that no scheduler handles.
 pub(crate) fn pod(prefix: &str) -> String {
-    pod_for(prefix, Scheduler::Nobody)
+    pod_for(prefix, Scheduler::Absent)
 }
 
 /// A pod as a workload's author writes it: two containers with probes, resources, environment and volumes.
 pub(crate) fn pod_for(prefix: &str, scheduler: Scheduler) -> String {
     let scheduler = match scheduler {
         Scheduler::Default => "default-scheduler",
-        Scheduler::Nobody => "bench-nobody",
+        Scheduler::Absent => "bench-absent",
     };
     let object = json!({
         "apiVersion": "v1",
@@ -210,7 +210,7 @@ fn container(name: &str, port: u16) -> Value {
 fn padded(mut object: Value, pointer: &str, length: usize) -> String {
     let missing = length
         .checked_sub(object.to_string().len())
-        .expect("the object is shorter than its goal");
+        .expect("the object is shorter than the target length");
     let text = object
         .pointer_mut(pointer)
         .expect("the text to fill is in the object");

@@ -1,38 +1,38 @@
-//! Requests encoded ahead: only a number changes from one to the next.
+//! Pre-encoded requests, in which only a number changes.
 
 use std::io::Write;
 
-/// What a request is written in, and what its answer is to be.
+/// The content type of a request and the accepted type of its response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct Encoding {
     content: &'static str,
     accept: &'static str,
 }
 
 /// A server-side apply, whose YAML may be JSON.
-pub(crate) const APPLY: Form = Form {
+pub(crate) const APPLY: Encoding = Encoding {
     content: "application/apply-patch+yaml",
-    ..Form::JSON
+    ..Encoding::JSON
 };
 
-pub(crate) const STRATEGIC: Form = Form {
+pub(crate) const STRATEGIC: Encoding = Encoding {
     content: "application/strategic-merge-patch+json",
-    ..Form::JSON
+    ..Encoding::JSON
 };
 
-impl Form {
-    pub(crate) const JSON: Form = Form {
+impl Encoding {
+    pub(crate) const JSON: Encoding = Encoding {
         content: "application/json",
         accept: "application/json",
     };
 
-    pub(crate) const PROTOBUF: Form = Form {
+    pub(crate) const PROTOBUF: Encoding = Encoding {
         content: "application/vnd.kubernetes.protobuf",
         accept: "application/vnd.kubernetes.protobuf",
     };
 }
 
-/// The place of a number in a template: eight digits.
+/// The placeholder for a number in a template: eight digits.
 const SLOT: &[u8] = b"########";
 
 /// A whole request, head and body, with slots for a number of eight digits.
@@ -53,9 +53,9 @@ impl Template {
         Self::from_bytes(encode(method, path, body.as_bytes()))
     }
 
-    /// A request with a body in this form.
-    pub(crate) fn with_form(method: &str, path: &str, form: Form, body: &[u8]) -> Self {
-        Self::from_bytes(encode_as(method, path, form, body))
+    /// A request with a body of this encoding.
+    pub(crate) fn with_encoding(method: &str, path: &str, encoding: Encoding, body: &[u8]) -> Self {
+        Self::from_bytes(encode_as(method, path, encoding, body))
     }
 
     fn from_bytes(bytes: Vec<u8>) -> Self {
@@ -80,14 +80,14 @@ impl Template {
     }
 }
 
-/// A request in JSON that is made when it is needed.
+/// A JSON request, encoded now.
 pub(crate) fn encode(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
-    encode_as(method, path, Form::JSON, body)
+    encode_as(method, path, Encoding::JSON, body)
 }
 
-/// A request in this form.
-pub(crate) fn encode_as(method: &str, path: &str, form: Form, body: &[u8]) -> Vec<u8> {
-    let Form { content, accept } = form;
+/// A request of this encoding.
+pub(crate) fn encode_as(method: &str, path: &str, encoding: Encoding, body: &[u8]) -> Vec<u8> {
+    let Encoding { content, accept } = encoding;
     let mut bytes = Vec::with_capacity(256 + body.len());
     write!(
         bytes,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_body_says_nothing_of_one() {
+    fn a_request_without_a_body_has_no_content_headers() {
         let request = String::from_utf8(encode("GET", "/readyz", b"")).unwrap();
         assert!(!request.contains("Content-"), "{request}");
         assert!(request.ends_with("\r\n\r\n"));

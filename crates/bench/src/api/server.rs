@@ -1,4 +1,4 @@
-//! Servers under test, each a child process with a data directory of its own.
+//! Servers under test, each a child process with its own data directory.
 
 use std::{
     path::Path,
@@ -14,25 +14,25 @@ use tokio::time::{sleep, timeout};
 use super::{Setting, connection::Connection, endpoint::Endpoint, request};
 use crate::processes::{self, Memory};
 
-/// How often a server that is starting is asked.
+/// The interval of readiness checks of a starting server.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A server that is not ready by then never will be.
+/// The timeout of a server's start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// A server that has not ended by then after being asked to is killed.
+/// The timeout of a server's shutdown, after which it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// What runs inside the server beside the API.
+/// The components that run in the server besides the API server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Parts {
-    /// As a user starts it: controllers and one simulated node.
+pub(crate) enum ServerComponents {
+    /// The default: controllers and one simulated node.
     All,
-    /// The same, forgetting past revisions after a second: what a server looks like that has been idle for a while.
-    Forgetful,
+    /// The default, with old revisions retained for only a second, like a server that has been idle for a while.
+    ShortHistory,
     /// Controllers and so many simulated nodes.
     Nodes(u64),
-    /// The API alone, so that its cost is not mixed with that of controllers.
+    /// The API server only, to measure it without controllers.
     ApiOnly,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Parts {
 pub(crate) struct Server {
     process: Process,
     pub(crate) endpoint: Endpoint,
-    /// From starting the process to the first good answer of `/readyz`.
+    /// From the start of the process to the first 200 of `/readyz`.
     pub(crate) ready_after: Duration,
     /// CPU time used up to then.
     pub(crate) ready_cpu: Duration,
@@ -49,7 +49,11 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts Setpoint on this data directory and waits until it is ready.
-    pub(crate) async fn setpoint(setting: &Setting, dir: &Path, parts: Parts) -> Result<Self> {
+    pub(crate) async fn setpoint(
+        setting: &Setting,
+        dir: &Path,
+        components: ServerComponents,
+    ) -> Result<Self> {
         let kubeconfig = dir.join("kubeconfig");
         let mut command = Command::new(&setting.setpoint);
         command.args(["up", "--listen", "127.0.0.1:0", "--quiet"]);
@@ -58,16 +62,16 @@ impl Server {
             .arg(dir.join("data"))
             .arg("--kubeconfig")
             .arg(&kubeconfig);
-        match parts {
-            Parts::All => {}
-            Parts::Forgetful => drop(command.args(["--keep-history", "1s"])),
-            Parts::Nodes(nodes) => drop(command.args(["--nodes", &nodes.to_string()])),
-            Parts::ApiOnly => drop(command.args(["--controllers", "none", "--nodes", "0"])),
+        match components {
+            ServerComponents::All => {}
+            ServerComponents::ShortHistory => drop(command.args(["--keep-history", "1s"])),
+            ServerComponents::Nodes(nodes) => drop(command.args(["--nodes", &nodes.to_string()])),
+            ServerComponents::ApiOnly => drop(command.args(["--controllers", "none", "--nodes", "0"])),
         }
         Self::start(command, &kubeconfig).await
     }
 
-    /// Starts the server that does nothing.
+    /// Starts the null server.
     pub(crate) async fn null(dir: &Path) -> Result<Self> {
         let kubeconfig = dir.join("null-kubeconfig");
         let mut command = Command::new(std::env::current_exe().context("finding this program")?);
@@ -76,7 +80,7 @@ impl Server {
     }
 
     async fn start(mut command: Command, kubeconfig: &Path) -> Result<Self> {
-        // A kubeconfig of an earlier start would lead to a port that nobody listens on.
+        // The kubeconfig of an earlier start has a port that is closed now.
         if kubeconfig.exists() {
             std::fs::remove_file(kubeconfig)?;
         }
@@ -104,15 +108,15 @@ impl Server {
         processes::memory(self.process.0.id())
     }
 
-    /// Asks the server to end and waits until it has.
+    /// Terminates the server and waits for its exit.
     pub(crate) async fn stop(mut self) -> Result<()> {
         let pid = Pid::from_child(&self.process.0);
-        kill_process(pid, Signal::TERM).context("asking the server to end")?;
-        let Ok(status) = timeout(STOP_LIMIT, wait_for_end(&mut self.process.0)).await else {
-            bail!("the server has not ended {STOP_LIMIT:?} after SIGTERM");
+        kill_process(pid, Signal::TERM).context("sending SIGTERM to the server")?;
+        let Ok(status) = timeout(STOP_LIMIT, wait_for_exit(&mut self.process.0)).await else {
+            bail!("the server has not exited {STOP_LIMIT:?} after SIGTERM");
         };
         let status = status?;
-        ensure!(status.success(), "the server ended with {status}");
+        ensure!(status.success(), "the server exited with {status}");
         Ok(())
     }
 }
@@ -130,7 +134,7 @@ pub(crate) fn new_dir(setting: &Setting) -> Result<TempDir> {
 struct Process(Child);
 
 impl Drop for Process {
-    /// Nothing is done about failures: they mean that the child has ended already.
+    /// Errors are ignored: the child has exited already.
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -143,13 +147,13 @@ async fn wait_until_ready(process: &mut Process, kubeconfig: &Path) -> Result<En
             return Ok(endpoint);
         }
         if let Some(status) = process.0.try_wait()? {
-            bail!("the server ended before it was ready: {status}");
+            bail!("the server exited before it was ready: {status}");
         }
         sleep(POLL_INTERVAL).await;
     }
 }
 
-/// The kubeconfig may be absent or half written, the port closed: all of it means "not yet".
+/// The endpoint, or `None` if the kubeconfig is absent or incomplete, the port closed, or the server not ready.
 async fn try_ready(kubeconfig: &Path) -> Option<Endpoint> {
     if !kubeconfig.exists() {
         return None;
@@ -157,14 +161,14 @@ async fn try_ready(kubeconfig: &Path) -> Option<Endpoint> {
     let endpoint = Endpoint::read(kubeconfig).ok()?;
     let mut connection = Connection::open(&endpoint).await.ok()?;
     let status = connection
-        .answer(&request::encode("GET", "/readyz", b""))
+        .round_trip(&request::encode("GET", "/readyz", b""))
         .await
         .ok()?
         .status;
     (status == 200).then_some(endpoint)
 }
 
-async fn wait_for_end(child: &mut Child) -> Result<ExitStatus> {
+async fn wait_for_exit(child: &mut Child) -> Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);

@@ -1,18 +1,18 @@
-//! Fifty thousand pods deleted by one request, beside writers who want nothing to do with it.
+//! Fifty thousand pods deleted by one deletecollection, with concurrent writers of other objects.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::sleep;
 
-use super::{asking::Asking, create};
+use super::{api_client::ApiClient, create};
 use crate::{
     api::{
         Setting,
         load::{self, Load, Outcome},
         objects,
         request::Template,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
         workloads::exchange::Exchange,
     },
     report::{Measurement, Report},
@@ -21,26 +21,26 @@ use crate::{
 const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let pods = setting.pick(50_000, 5_000);
+    let pods = setting.full_or_quick(50_000, 5_000);
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
     create(setting, &server, (objects::PODS, &objects::pod("many")), pods).await?;
     sleep(SETTLE).await;
-    let mut asking = Asking::new(&server).await?;
+    let mut client = ApiClient::new(&server).await?;
     let (empty, cpu) = (server.memory()?.resident, server.cpu_time()?);
-    let writers = setting.pick(20_000, 2_000);
+    let writers = setting.full_or_quick(20_000, 2_000);
     let alone = write(&server, writers, 0).await?;
     let busy = server.cpu_time()? - cpu;
     let before = server.memory()?.resident;
     let start = Instant::now();
     let deletion = async {
-        let (status, _) = asking.ask("DELETE", objects::PODS, "").await?;
-        ensure!(status == 200, "deletecollection answers {status}");
+        let (status, _) = client.send("DELETE", objects::PODS, "").await?;
+        ensure!(status == 200, "deletecollection returned {status}");
         anyhow::Ok(start.elapsed())
     };
     let (deleted, beside) = tokio::join!(deletion, write(&server, writers, writers));
     let (deleted, beside) = (deleted.context("deleting the collection")?, beside?);
-    asking.until_count(objects::PODS, 0).await?;
+    client.wait_for_count(objects::PODS, 0).await?;
     let cpu = (server.cpu_time()? - cpu).saturating_sub(busy * 2).as_secs_f64() * 1e6 / pods as f64;
     let line = Measurement::new("controllers", "collection_deleted", deleted.as_secs_f64(), "s");
     report.add(line.cpu(cpu).operations(pods));
@@ -51,7 +51,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
         "us",
     );
     report.add(line.against(alone.latencies.p99_us()).latency(&beside.latencies));
-    // Those who write beside it add as much as they did alone.
+    // The concurrent writers add as much memory as they did alone.
     let added = server
         .memory()?
         .peak
@@ -61,7 +61,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     server.stop().await
 }
 
-/// So many ConfigMaps by clients who each wait for their answer.
+/// Creates so many ConfigMaps with concurrent clients.
 async fn write(server: &Server, operations: u64, first: u64) -> Result<Outcome> {
     let create = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("beside"));
     let load = Load {

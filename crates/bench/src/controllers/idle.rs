@@ -6,11 +6,11 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{asking::Asking, create, rollout::deployment, writes};
+use super::{api_client::ApiClient, create, rollout::deployment, writes};
 use crate::{
     api::{
         Setting,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Goal, Measurement, Report},
 };
@@ -19,27 +19,24 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SETTLE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn measure(setting: &Setting, seconds: u64, report: &mut Report) -> Result<()> {
-    let count = setting.pick(1_000, 100);
+    let count = setting.full_or_quick(1_000, 100);
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::Nodes(20)).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::Nodes(20)).await?;
     let body = deployment("idle-########", 1).to_string();
     create(setting, &server, (DEPLOYMENTS, &body), count).await?;
-    let mut asking = Asking::new(&server).await?;
-    let is_up = |document: &Value| {
-        let items = document["items"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+    let mut client = ApiClient::new(&server).await?;
+    let is_up = |object: &Value| {
+        let items = object["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         let up = items.iter().filter(|own| own["status"]["availableReplicas"] == 1);
         up.count() as u64 == count
     };
-    asking.until(DEPLOYMENTS, |_, document| is_up(document)).await?;
+    client.wait_until(DEPLOYMENTS, |_, object| is_up(object)).await?;
     sleep(SETTLE).await;
     watch_idle(&server, seconds, report).await?;
     server.stop().await
 }
 
-/// What the server does while nobody asks for anything.
+/// Measures the server's activity without client requests.
 async fn watch_idle(server: &Server, seconds: u64, report: &mut Report) -> Result<()> {
     let window = Duration::from_secs(seconds);
     let before = requests(server).await?;
@@ -66,7 +63,7 @@ async fn watch_idle(server: &Server, seconds: u64, report: &mut Report) -> Resul
     }
     let memory = server.memory()?.resident as f64 / 1e6;
     report.add(Measurement::new("controllers", "idle_memory", memory, "MB").operations(1));
-    // Nodes that say that they are alive are all that is written.
+    // The only writes are the nodes' Lease renewals.
     let ((), counts) = writes::during(server, async {
         sleep(Duration::from_secs(30)).await;
         Ok(())
@@ -79,11 +76,10 @@ async fn watch_idle(server: &Server, seconds: u64, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// How many requests the registry has answered since the server started, by their verb. It counts those of the parts in
-/// its own process as well as those that came by HTTP. A server closes a connection on which nothing is said, so each
-/// question has one of its own.
+/// The number of requests to the registry since the start of the server, by verb, both over HTTP and from components in its
+/// process. The server closes idle connections, so each call opens its own.
 async fn requests(server: &Server) -> Result<BTreeMap<String, u64>> {
-    by_verb(&Asking::new(server).await?.metrics().await?)
+    by_verb(&ApiClient::new(server).await?.metrics().await?)
 }
 
 fn by_verb(metrics: &str) -> Result<BTreeMap<String, u64>> {
@@ -99,7 +95,7 @@ fn by_verb(metrics: &str) -> Result<BTreeMap<String, u64>> {
         let value: u64 = value.parse().with_context(|| format!("no number: {line}"))?;
         *counts.entry(verb.to_owned()).or_default() += value;
     }
-    ensure!(!counts.is_empty(), "the server does not count its requests");
+    ensure!(!counts.is_empty(), "the server has no request metrics");
     Ok(counts)
 }
 
@@ -108,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_a_verb_are_counted_however_they_end() {
+    fn requests_of_a_verb_are_counted_with_any_outcome() {
         let metrics = "# TYPE setpoint_registry_requests_total counter\n\
             setpoint_registry_requests_total{verb=\"list\",outcome=\"done\"} 40\n\
             setpoint_registry_requests_total{verb=\"list\",outcome=\"refused\"} 2\n\
@@ -119,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_counts_nothing_is_not_taken_for_an_idle_one() {
+    fn a_server_without_request_metrics_is_an_error() {
         assert!(by_verb("apiserver_request_total 1\n").is_err());
     }
 }

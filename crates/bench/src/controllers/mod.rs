@@ -1,8 +1,8 @@
-//! The controllers' benchmark: the real binary with its controllers and simulated nodes, asked for large things.
+//! The controllers' benchmark: the real binary with its controllers and simulated nodes under large workloads.
 //!
-//! One file per workload; `asking.rs` is how they ask and wait, `writes.rs` how they find out what was written for it.
+//! One file per workload; `api_client.rs` sends requests and waits, `writes.rs` counts the resulting writes.
 
-mod asking;
+mod api_client;
 mod collection;
 mod idle;
 mod namespace;
@@ -19,11 +19,11 @@ use crate::{
         server::Server,
         workloads::exchange::Exchange,
     },
-    args::{ApiArgs, ControllersArgs, wanted},
+    args::{ApiArgs, ControllersArgs, is_selected},
     report::Report,
 };
 
-/// The clients that load a server at once where one is not enough.
+/// The number of concurrent clients of a load.
 const CLIENTS: usize = 16;
 
 /// Creates so many objects at a path; `########` in the body is the number of each.
@@ -38,7 +38,7 @@ async fn create(setting: &Setting, server: &Server, (path, body): (&str, &str), 
     Ok(())
 }
 
-/// Runs what was asked for and prints it.
+/// Runs the selected measurements and prints them.
 pub(crate) fn run(args: &ControllersArgs) -> Result<()> {
     let setting = Setting::prepare(&ApiArgs {
         setpoint: args.setpoint.clone(),
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ControllersArgs) -> Result<()> {
         .build()
         .context("starting a runtime")?;
     for name in ["rollout", "namespace", "collection", "idle"] {
-        if !wanted(&args.only, name) {
+        if !is_selected(&args.only, name) {
             continue;
         }
         eprintln!("controllers: {name}");

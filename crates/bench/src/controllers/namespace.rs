@@ -6,11 +6,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{asking::Asking, create};
+use super::{api_client::ApiClient, create};
 use crate::{
     api::{
         Setting,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Measurement, Report},
 };
@@ -19,30 +19,28 @@ const NAMESPACE: &str = "/api/v1/namespaces/full";
 const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let count = setting.pick(10_000, 1_000);
+    let count = setting.full_or_quick(10_000, 1_000);
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::All).await?;
-    let mut asking = Asking::new(&server).await?;
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    asking
-        .must("POST", definitions, &definition().to_string())
-        .await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::All).await?;
+    let mut client = ApiClient::new(&server).await?;
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    client.send_ok("POST", crds, &crd().to_string()).await?;
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full"}}).to_string();
-    asking.must("POST", "/api/v1/namespaces", &namespace).await?;
+    client.send_ok("POST", "/api/v1/namespaces", &namespace).await?;
     let widgets = "/apis/example.com/v1/namespaces/full/widgets";
-    asking.until(widgets, |status, _| status == 200).await?;
+    client.wait_until(widgets, |status, _| status == 200).await?;
     for (path, body, share) in objects() {
         create(setting, &server, (&path, &body.to_string()), count * share / 100).await?;
     }
     sleep(SETTLE).await;
     let (before, cpu, start) = (server.memory()?, server.cpu_time()?, Instant::now());
-    asking.must("DELETE", NAMESPACE, "").await?;
-    asking.until(NAMESPACE, |status, _| status == 404).await?;
+    client.send_ok("DELETE", NAMESPACE, "").await?;
+    client.wait_until(NAMESPACE, |status, _| status == 404).await?;
     let wall = start.elapsed();
     let cpu = (server.cpu_time()? - cpu).as_secs_f64() * 1e6 / count as f64;
     for (path, ..) in objects() {
-        asking.until_count(&path, 0).await?;
+        client.wait_for_count(&path, 0).await?;
     }
     let line = Measurement::new("controllers", "namespace_deleted", wall.as_secs_f64(), "s");
     report.add(line.cpu(cpu).operations(count));
@@ -80,7 +78,7 @@ fn objects() -> Vec<(String, Value, u64)> {
         (
             core("pods"),
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {
-                "schedulerName": "nobody", "containers": template["spec"]["containers"]}}),
+                "schedulerName": "absent", "containers": template["spec"]["containers"]}}),
             10,
         ),
         (
@@ -97,7 +95,7 @@ fn objects() -> Vec<(String, Value, u64)> {
     ]
 }
 
-fn definition() -> Value {
+fn crd() -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

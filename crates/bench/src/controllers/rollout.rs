@@ -6,20 +6,20 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{asking::Asking, writes};
+use super::{api_client::ApiClient, writes};
 use crate::{
     api::{
         Setting,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Measurement, Report},
 };
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-/// Long enough for what follows the start of the nodes to be over.
+/// Long enough for the work after the start of the nodes to complete.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// What one rollout came to.
+/// The outcome of one rollout.
 #[derive(Debug)]
 struct Rollout {
     wall: Duration,
@@ -27,16 +27,16 @@ struct Rollout {
 }
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let count = setting.pick(5_000, 500);
+    let count = setting.full_or_quick(5_000, 500);
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::Nodes(count)).await?;
-    let mut asking = Asking::new(&server).await?;
-    asking.until_count("/api/v1/nodes", count).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::Nodes(count)).await?;
+    let mut client = ApiClient::new(&server).await?;
+    client.wait_for_count("/api/v1/nodes", count).await?;
     sleep(SETTLE).await;
     let empty = server.memory()?.resident;
-    let up = scale(&server, &mut asking, ("web", count)).await?;
+    let up = scale(&server, &mut client, ("web", count)).await?;
     let full = server.memory()?;
-    let down = scale(&server, &mut asking, ("web", 0)).await?;
+    let down = scale(&server, &mut client, ("web", 0)).await?;
     add(report, "rollout", &up, count);
     add(report, "scale_to_none", &down, count);
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
@@ -52,13 +52,13 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     server.stop().await
 }
 
-/// The same once more with somebody who counts what is written.
+/// Repeats the rollout while counting the writes.
 async fn count_writes(server: &Server, report: &mut Report, (name, count): (&str, u64)) -> Result<()> {
-    let mut asking = Asking::new(server).await?;
-    for (what, wanted) in [("rollout", count), ("scale_to_none", 0)] {
-        let before = asking.version().await?;
-        let (_, counts) = writes::during(server, scale(server, &mut asking, (name, wanted))).await?;
-        let all = asking.version().await? - before;
+    let mut client = ApiClient::new(server).await?;
+    for (what, replicas) in [("rollout", count), ("scale_to_none", 0)] {
+        let before = client.version().await?;
+        let (_, counts) = writes::during(server, scale(server, &mut client, (name, replicas))).await?;
+        let all = client.version().await? - before;
         let per_pod = |writes: u64| writes as f64 / count as f64;
         let mut line = |name: String, writes: u64| {
             report
@@ -85,30 +85,32 @@ fn add(report: &mut Report, name: &str, rollout: &Rollout, count: u64) {
     report.add(Measurement::new("controllers", format!("{name}_rate"), rate, "pod/s").operations(count));
 }
 
-/// Brings a Deployment to this size and waits until all its pods are available, or gone.
-async fn scale(server: &Server, asking: &mut Asking, (name, wanted): (&str, u64)) -> Result<Rollout> {
+/// Scales a Deployment and waits until all its pods are available or deleted.
+async fn scale(server: &Server, client: &mut ApiClient, (name, replicas): (&str, u64)) -> Result<Rollout> {
     let path = format!("{DEPLOYMENTS}/{name}");
     let (cpu, start) = (server.cpu_time()?, Instant::now());
-    let (status, _) = asking.ask("GET", &path, "").await?;
+    let (status, _) = client.send("GET", &path, "").await?;
     match status {
         404 => {
-            let deployment = deployment(name, wanted).to_string();
-            asking.must("POST", DEPLOYMENTS, &deployment).await?;
+            let deployment = deployment(name, replicas).to_string();
+            client.send_ok("POST", DEPLOYMENTS, &deployment).await?;
         }
         _ => {
-            let scale = json!({"spec": {"replicas": wanted}}).to_string();
-            asking.patch(&path, &scale).await?;
+            let scale = json!({"spec": {"replicas": replicas}}).to_string();
+            client.patch(&path, &scale).await?;
         }
     }
-    let count = |document: &Value, field: &str| document["status"][field].as_u64().unwrap_or(0);
-    let is_there = |document: &Value| {
-        count(document, "availableReplicas") == wanted
-            && count(document, "replicas") == wanted
-            && count(document, "observedGeneration") == document["metadata"]["generation"]
+    let count = |object: &Value, field: &str| object["status"][field].as_u64().unwrap_or(0);
+    let is_complete = |object: &Value| {
+        count(object, "availableReplicas") == replicas
+            && count(object, "replicas") == replicas
+            && count(object, "observedGeneration") == object["metadata"]["generation"]
     };
-    asking.until(&path, |_, document| is_there(document)).await?;
-    if wanted == 0 {
-        asking.until_count("/api/v1/namespaces/default/pods", 0).await?;
+    client.wait_until(&path, |_, object| is_complete(object)).await?;
+    if replicas == 0 {
+        client
+            .wait_for_count("/api/v1/namespaces/default/pods", 0)
+            .await?;
     }
     Ok(Rollout {
         wall: start.elapsed(),

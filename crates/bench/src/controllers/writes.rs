@@ -1,4 +1,4 @@
-//! What is written while something goes on: watches of the resources that matter, whose events are counted.
+//! Counts writes during an operation, by watching the relevant resources.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::{
 
 use crate::api::{connection::Connection, load, request, server::Server};
 
-/// How often each kind of event has come, by the resource.
+/// The number of events by resource and type.
 pub(crate) type Counts = BTreeMap<(&'static str, &'static str), u64>;
 
-/// What is watched, by its path.
+/// The watched resources and their paths.
 const RESOURCES: [(&str, &str); 6] = [
     ("pods", "/api/v1/pods"),
     ("events", "/api/v1/events"),
@@ -23,18 +23,18 @@ const RESOURCES: [(&str, &str); 6] = [
     ("deployments", "/apis/apps/v1/deployments"),
 ];
 
-/// The events that make a write, and the words for them.
+/// The types of events that are writes, and the verb of each.
 const KINDS: [(&[u8], &str); 3] = [
     (b"{\"type\":\"ADDED\"", "create"),
     (b"{\"type\":\"MODIFIED\"", "update"),
     (b"{\"type\":\"DELETED\"", "delete"),
 ];
 
-/// Events that are on their way arrive within this time.
+/// The maximum time of delivery of events.
 const ARRIVAL: Duration = Duration::from_secs(2);
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Does something and counts what is written from its beginning to its end.
+/// Runs an operation and counts the writes from its start to its end.
 pub(crate) async fn during<T>(server: &Server, act: impl Future<Output = Result<T>>) -> Result<(T, Counts)> {
     let counts = Rc::new(RefCell::new(Counts::new()));
     let connections = load::connect(&server.endpoint, RESOURCES.len()).await?;
@@ -59,24 +59,24 @@ pub(crate) async fn during<T>(server: &Server, act: impl Future<Output = Result<
     Ok((done, counts.take()))
 }
 
-/// Counts the events of one watch. A watch that listens is noted under no kind of event.
+/// Counts the events of one watch. The start of the watch is counted under an empty event type.
 async fn watch(
     mut connection: Connection,
     (resource, path): (&'static str, &'static str),
     counts: Rc<RefCell<Counts>>,
 ) -> Result<()> {
     let list = request::encode("GET", &format!("{path}?limit=1"), b"");
-    let answer = connection.answer(&list).await?;
-    let version = request::find_text(answer.body, "resourceVersion").context("a list without a version")?;
+    let response = connection.round_trip(&list).await?;
+    let version = request::find_text(response.body, "resourceVersion").context("a list without a version")?;
     let path = format!("{path}?watch=1&resourceVersion={version}");
     let mut status = 0;
-    // The beginning of the line that is being received, as far as it tells the kind of event.
+    // The start of the line that is being received, up to the type of the event.
     let mut line: Vec<u8> = Vec::new();
     let followed = connection
         .follow(
             &request::encode("GET", &path, b""),
-            |answered| {
-                status = answered;
+            |received| {
+                status = received;
                 counts.borrow_mut().insert((resource, ""), 1);
             },
             |data| {
@@ -94,7 +94,7 @@ async fn watch(
             },
         )
         .await;
-    ensure!(status == 200, "a watch answers {status}");
+    ensure!(status == 200, "a watch returned {status}");
     followed
 }
 

@@ -1,4 +1,4 @@
-//! Two things that make entries durable for many writers at once: the bare floor and the store.
+//! The two subjects that make entries durable for concurrent writers: the baseline and the store.
 
 use std::{
     future::Future,
@@ -23,8 +23,8 @@ pub(crate) trait Append: Send + Sync + 'static {
     fn append(&self, key: Bytes, value: Bytes) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Group commit with nothing around it: writers leave entries in a list, one thread takes the whole list, writes it
-/// with one durable write and answers. Whatever arrives during that write is the next batch.
+/// Group commit with nothing around it: writers add entries to a queue, one thread takes the whole queue, writes it
+/// with one durable write and acknowledges it. Entries that arrive during that write are the next batch.
 #[derive(Debug, Default)]
 pub(crate) struct GroupLog {
     queue: Mutex<Queue>,
@@ -35,7 +35,7 @@ pub(crate) struct GroupLog {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Bounded by the number of writers: each waits for its answer before it appends again.
+    /// Bounded by the number of writers: each waits for its commit before it appends again.
     entries: Vec<Entry>,
     closed: bool,
 }
@@ -116,9 +116,9 @@ impl GroupLog {
 
 impl Append for GroupLog {
     async fn append(&self, key: Bytes, value: Bytes) -> Result<()> {
-        let (done, answer) = oneshot::channel();
+        let (done, response) = oneshot::channel();
         self.push(Entry { key, value, done });
-        answer.await.context("the bare log stopped")
+        response.await.context("the bare log stopped")
     }
 }
 
@@ -134,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_writer_of_a_group_log_is_answered() {
+    fn every_writer_of_a_group_log_is_acknowledged() {
         let dir = tempfile::tempdir().unwrap();
-        let answered = with_group_log(&dir.path().join("log"), |log| {
+        let acknowledged = with_group_log(&dir.path().join("log"), |log| {
             thread::scope(|scope| {
                 let writers: Vec<_> = (0..8)
                     .map(|n| {
@@ -152,6 +152,6 @@ mod tests {
                     .count())
             })
         });
-        assert_eq!(answered.unwrap(), 8);
+        assert_eq!(acknowledged.unwrap(), 8);
     }
 }

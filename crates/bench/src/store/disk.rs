@@ -1,4 +1,4 @@
-//! A log with nothing but the disk in it: a zero-filled file, one aligned durable write at a time.
+//! A minimal log, the baseline of the store: a zero-filled file, one aligned durable write at a time.
 //!
 //! It opens its file the way the store's log does (`O_DIRECT | O_DSYNC`, whole 4096-byte blocks, never growing), so
 //! that a difference between the two is the store's own work and not another way of writing.
@@ -36,7 +36,7 @@ pub(crate) struct BareLog {
 /// Bytes whose start lies on a block boundary, as direct writes demand.
 #[derive(Debug)]
 struct AlignedBuffer {
-    /// One block longer than asked for, so that an aligned start lies within.
+    /// One block longer than requested, so that it has an aligned start.
     memory: Vec<u8>,
     start: usize,
     length: usize,
@@ -115,7 +115,7 @@ fn fill_with_zeros(path: &Path) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Some file systems refuse direct writes; the store falls back in the same way.
+/// Some file systems do not support direct writes; the store has the same fallback.
 fn open_durable(path: &Path) -> std::io::Result<(File, bool)> {
     let open = |flags: OFlags| {
         OpenOptions::new()

@@ -1,7 +1,7 @@
-//! The store's benchmark: each figure in turns with the bare thing it is a multiple of.
+//! The store's benchmark: each measurement is interleaved with its baseline.
 //!
-//! `disk.rs` is the floor (a file and aligned durable writes), `append.rs` the two things that make entries durable
-//! (a bare group commit and the store), `writers.rs` the load they are put under. The other files are one
+//! `disk.rs` is the floor (a file and aligned durable writes), `append.rs` the two subjects that make entries durable
+//! (a minimal group commit and the store), `writers.rs` their load. The other files are one
 //! measurement each.
 
 mod append;
@@ -20,11 +20,11 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
-    args::{StoreArgs, wanted},
+    args::{StoreArgs, is_selected},
     report::Report,
 };
 
-/// What every measurement here needs to know.
+/// The parameters of all measurements.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// Removed at the end.
@@ -33,13 +33,13 @@ pub(crate) struct Setting {
     quick: bool,
 }
 
-/// Runs what was asked for and prints it.
+/// Runs the selected measurements and prints them.
 pub(crate) fn run(args: &StoreArgs) -> Result<()> {
     let setting = Setting::prepare(args)?;
     let mut report = Report::default();
     report.begin("store")?;
     for (name, measure) in MEASUREMENTS {
-        if wanted(&args.only, name) {
+        if is_selected(&args.only, name) {
             eprintln!("store: {name}");
             measure(&setting, &mut report).with_context(|| format!("measuring {name}"))?;
         }
@@ -83,8 +83,8 @@ impl Setting {
         self.dir.path().join(name)
     }
 
-    /// One number for a claim, a smaller one for a look.
-    fn pick(&self, full: u64, quick: u64) -> u64 {
+    /// The full count, or a smaller one with `--quick`.
+    fn full_or_quick(&self, full: u64, quick: u64) -> u64 {
         if self.quick { quick } else { full }
     }
 }

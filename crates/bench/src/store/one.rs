@@ -1,4 +1,4 @@
-//! One writer alone: what a commit costs when there is nobody to share the disk's wait with.
+//! A single writer: the cost of a commit without other writers to share the sync with.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,30 +8,30 @@ use super::{
     Setting,
     disk::BareLog,
     subject,
-    writers::{self, Form, Load},
+    writers::{self, Load, WriterKind},
 };
 use crate::{
+    paired_rounds,
     report::{Goal, Measurement, Report},
     statistics::Latencies,
-    turns,
 };
 
-/// The bare side writes from its own thread, without any handing over: the shortest way to the disk there is.
+/// The baseline writes from its own thread, without a handover to another: the shortest path to the disk.
 pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let operations = setting.pick(1_000, 300);
+    let operations = setting.full_or_quick(1_000, 300);
     let mut bare = BareLog::create(&setting.path("bare-one"))?;
     if !bare.is_direct() {
-        eprintln!("  this file system refuses O_DIRECT: both sides use O_DSYNC alone");
+        eprintln!("  this file system does not support O_DIRECT: both sides use O_DSYNC only");
     }
     let store = Arc::new(subject::open(&setting.path("one"))?);
     let mut first_key = 0;
     append_one_by_one(&mut bare, operations)?;
-    let turns = turns::take(
+    let rounds = paired_rounds::run(
         setting.rounds,
         || append_one_by_one(&mut bare, operations),
         || {
             let load = Load {
-                form: Form::Threads,
+                kind: WriterKind::Threads,
                 writers: 1,
                 operations,
                 first_key,
@@ -45,15 +45,18 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
         Measurement::spread(
             "store",
             "bare_append_p50",
-            turns.baseline(Latencies::p50_us),
+            rounds.baseline(Latencies::p50_us),
             "us",
         )
-        .latency(&merged(&turns.baseline)),
+        .latency(&merged(&rounds.baseline)),
     );
     report.add(
-        Measurement::spread("store", "one_writer_p50", turns.subject(Latencies::p50_us), "us")
-            .in_turns(turns.baseline(Latencies::p50_us), turns.ratio(Latencies::p50_us))
-            .latency(&merged(&turns.subject))
+        Measurement::spread("store", "one_writer_p50", rounds.subject(Latencies::p50_us), "us")
+            .paired(
+                rounds.baseline(Latencies::p50_us),
+                rounds.ratio(Latencies::p50_us),
+            )
+            .latency(&merged(&rounds.subject))
             .goal(Goal::RatioAtMost(1.5)),
     );
     Ok(())

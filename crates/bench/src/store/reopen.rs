@@ -1,7 +1,7 @@
 //! How long a store of 100,000 keys takes to open, against reading and checking the same bytes.
 //!
 //! Both are done with the files in the page cache (where the work itself shows) and with the files dropped from it
-//! (what a restarted machine sees), from the log alone and from an image of the map as upkeep writes it.
+//! (what a restarted machine sees), from the log alone and from a snapshot file as maintenance writes it.
 
 use std::{
     fs::{self, File},
@@ -15,8 +15,8 @@ use rustix::fs::{Advice, fadvise};
 
 use super::{Setting, disk, subject};
 use crate::{
+    paired_rounds,
     report::{Goal, Measurement, Report},
-    turns,
 };
 
 /// A round here is short, so more of them are run.
@@ -40,14 +40,14 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     compare(setting, report, &bare, (&dir, "log"))?;
     {
         let store = subject::open(&dir)?;
-        subject::block_on(store.maintain()).context("writing an image")?;
+        subject::block_on(store.maintain()).context("writing a snapshot file")?;
     }
     compare(setting, report, &bare, (&dir, "image"))
 }
 
 fn compare(setting: &Setting, report: &mut Report, bare: &Path, (dir, source): (&Path, &str)) -> Result<()> {
     for (cache, name) in [(PageCache::Warm, "warm"), (PageCache::Cold, "cold")] {
-        let turns = turns::take(
+        let rounds = paired_rounds::run(
             setting.rounds * ROUNDS_FACTOR,
             || read_bare(bare, cache),
             || open_store(dir, cache),
@@ -57,10 +57,10 @@ fn compare(setting: &Setting, report: &mut Report, bare: &Path, (dir, source): (
             Measurement::spread(
                 "store",
                 format!("reopen_{source}_{name}"),
-                turns.subject(millis),
+                rounds.subject(millis),
                 "ms",
             )
-            .in_turns(turns.baseline(millis), turns.ratio(millis))
+            .paired(rounds.baseline(millis), rounds.ratio(millis))
             .operations(subject::KEYS)
             .goal(Goal::RatioAtMost(5.0)),
         );
@@ -83,20 +83,20 @@ fn write_entries(path: &Path) -> Result<()> {
         .context("syncing the bare entries")
 }
 
-/// Reads the file in large pieces and checksums each.
+/// Reads the file in large chunks and checksums each.
 fn read_bare(path: &Path, cache: PageCache) -> Result<Duration> {
     prepare(&[path.to_owned()], cache)?;
     let start = Instant::now();
     let mut file = File::open(path)?;
-    let mut piece = vec![0; 1 << 20];
+    let mut chunk = vec![0; 1 << 20];
     let mut checksum = crc32fast::Hasher::new();
     let mut total = 0;
     loop {
-        let length = file.read(&mut piece)?;
+        let length = file.read(&mut chunk)?;
         if length == 0 {
             break;
         }
-        checksum.update(&piece[..length]);
+        checksum.update(&chunk[..length]);
         total += length as u64;
     }
     std::hint::black_box(checksum.finalize());

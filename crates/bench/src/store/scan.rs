@@ -1,4 +1,4 @@
-//! What full scans add to the writers' slowest commits.
+//! The effect of full scans on the writers' p99 latency.
 //!
 //! Slices of the same load take turns: writers alone, writers beside a thread that scans all keys without a pause,
 //! and, as a control, writers beside a thread that sums plain memory without a pause. On a machine with few cores
@@ -19,7 +19,7 @@ use setpoint_store::Store;
 
 use super::{
     Setting, subject,
-    writers::{self, Form, Load},
+    writers::{self, Load, WriterKind},
 };
 use crate::{
     report::{Goal, Measurement, Report},
@@ -29,11 +29,11 @@ use crate::{
 /// Few enough that two cores are not saturated by the writers alone.
 const WRITERS: u64 = 8;
 
-/// Who works beside the writers during one slice.
+/// The thread that runs besides the writers during one slice.
 #[derive(Debug, Clone, Copy)]
 enum Neighbour {
-    /// Nobody: the writers have the machine for themselves.
-    Nobody,
+    /// No neighbour: the writers have the machine to themselves.
+    Absent,
     /// A thread that scans all keys of the store, again and again.
     Scanner,
     /// A thread that is as busy but does not touch the store.
@@ -59,11 +59,11 @@ const ROUNDS_FACTOR: usize = 4;
 
 fn measure_on(setting: &Setting, report: &mut Report, store: Arc<Store>, name: &str) -> Result<()> {
     subject::load(&store, subject::KEYS)?;
-    let operations = setting.pick(2_000, 1_000);
+    let operations = setting.full_or_quick(2_000, 1_000);
     let mut rounds = Vec::new();
     let mut scans = 0;
     for _ in 0..setting.rounds * ROUNDS_FACTOR {
-        let quiet = beside(&store, Neighbour::Nobody, operations)?.0;
+        let quiet = beside(&store, Neighbour::Absent, operations)?.0;
         let (scanned, done) = beside(&store, Neighbour::Scanner, operations)?;
         scans += done;
         let control = beside(&store, Neighbour::Control, operations)?.0;
@@ -83,16 +83,16 @@ fn measure_on(setting: &Setting, report: &mut Report, store: Arc<Store>, name: &
 }
 
 fn add(report: &mut Report, name: &str, rounds: &[Round]) {
-    let spread = |figure: &dyn Fn(&Round) -> f64| {
-        Spread::of(rounds.iter().map(figure)).expect("at least one round is run")
+    let spread = |metric: &dyn Fn(&Round) -> f64| {
+        Spread::of(rounds.iter().map(metric)).expect("at least one round is run")
     };
     let merged = |slice: &dyn Fn(&Round) -> &Latencies| {
         let mut all = Latencies::new();
         rounds.iter().for_each(|round| all.merge(slice(round)));
         all
     };
-    let line = |what: &str, figure: &dyn Fn(&Round) -> f64, slice: &dyn Fn(&Round) -> &Latencies| {
-        Measurement::spread("store", format!("{name}_{what}"), spread(figure), "us").latency(&merged(slice))
+    let line = |what: &str, metric: &dyn Fn(&Round) -> f64, slice: &dyn Fn(&Round) -> &Latencies| {
+        Measurement::spread("store", format!("{name}_{what}"), spread(metric), "us").latency(&merged(slice))
     };
     let (quiet, scanned, control) = (
         |round: &Round| round.quiet.p99_us(),
@@ -114,13 +114,13 @@ fn add(report: &mut Report, name: &str, rounds: &[Round]) {
     ));
 }
 
-/// The writers' latencies, and how many rounds of its work the neighbour did meanwhile.
+/// The writers' latencies, and the number of the neighbour's iterations.
 fn beside(store: &Arc<Store>, neighbour: Neighbour, operations: u64) -> Result<(Latencies, u64)> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let neighbour = scope.spawn(|| neighbour.work(store, &stop));
         let load = Load {
-            form: Form::Threads,
+            kind: WriterKind::Threads,
             writers: WRITERS,
             operations,
             first_key: 0,
@@ -136,7 +136,7 @@ fn beside(store: &Arc<Store>, neighbour: Neighbour, operations: u64) -> Result<(
 impl Neighbour {
     fn work(self, store: &Store, stop: &AtomicBool) -> u64 {
         match self {
-            Neighbour::Nobody => 0,
+            Neighbour::Absent => 0,
             Neighbour::Scanner => scan(store, stop),
             Neighbour::Control => sum_memory(stop),
         }

@@ -1,4 +1,4 @@
-//! What a reader pays for a view that never changes, on a quiet store and beside a busy writer.
+//! The cost of a snapshot for a reader, on an idle store and with a concurrent writer.
 
 use std::{
     hint::black_box,
@@ -22,7 +22,7 @@ const SNAPSHOTS_TIMED_TOGETHER: u32 = 1_000;
 pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     let store = subject::memory();
     subject::load(&store, subject::KEYS)?;
-    let batches = setting.pick(500, 100);
+    let batches = setting.full_or_quick(500, 100);
     add(report, "snapshot", take(&store, batches), batches);
     add(
         report,
@@ -74,7 +74,7 @@ fn add(report: &mut Report, name: &str, nanos: Spread, batches: u64) {
     );
 }
 
-/// Not a goal of its own, but what every get and every list stands on.
+/// Has no goal, but every get and list depends on it.
 fn add_reads(report: &mut Report, store: &Store) {
     let snapshot = store.snapshot();
     let gets = 100_000;

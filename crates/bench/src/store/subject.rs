@@ -1,4 +1,4 @@
-//! The store under test: how it is opened, and the keys and values it is given.
+//! The store under test, and its keys and values.
 
 use std::{
     future::Future,
@@ -23,13 +23,13 @@ pub(crate) const KEYS: u64 = 100_000;
 /// How many keys one transaction of a bulk load puts.
 const LOAD_TXN_KEYS: u64 = 500;
 
-/// A durable store with the machine's clocks.
+/// A durable store with the system clock.
 pub(crate) fn open(dir: &Path) -> Result<Store> {
     std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
     Store::open(dir, config()).with_context(|| format!("opening a store in {}", dir.display()))
 }
 
-/// A store without a disk, to see what is left when the disk's noise is gone.
+/// A store in memory, to measure without the disk's noise.
 pub(crate) fn memory() -> Store {
     Store::memory(config())
 }
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn a_parked_thread_is_woken_by_another() {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let answer = thread::scope(|scope| {
+        let response = thread::scope(|scope| {
             scope.spawn(move || sender.send(7));
             block_on(receiver)
         });
-        assert_eq!(answer, Ok(7));
+        assert_eq!(response, Ok(7));
     }
 }

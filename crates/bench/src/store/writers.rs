@@ -22,33 +22,33 @@ use super::{
     disk, subject,
 };
 use crate::{
+    paired_rounds::{self, PairedRounds},
     processes::{own_cpu_time, thread_cpu_time},
     report::{Goal, Measurement, Report},
     statistics::Latencies,
-    turns::{self, Turns},
 };
 
 /// The goal's number of writers.
 const WRITERS: u64 = 64;
 
-/// How many keys they write in turn. Their values stay well below the size of a log segment, so that upkeep writes an
-/// image, and lets go of log, once per segment.
+/// The number of keys they write in rotation. Their values stay well below the size of a log segment, so that maintenance
+/// writes a snapshot file, and removes old segments, once per segment.
 const KEYS: u64 = 40_000;
 
 /// Enough for several full segments.
-const RUN_IN_TIMES: usize = 8;
+const WARM_UP_ROUNDS: usize = 8;
 
-/// Short slices that change sides often, so that both meet the same disturbances.
+/// Short slices that alternate often, so that both sides see the same disturbances.
 const SLICES_PER_ROUND: usize = 3;
 
-/// How writers wait.
+/// How writers run and wait.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Form {
+pub(crate) enum WriterKind {
     Threads,
     Tasks,
 }
 
-/// What one slice of load came to.
+/// The outcome of one slice of load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Outcome {
 /// Load to apply: `operations` in all, taken by whichever writer is free.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    pub(crate) form: Form,
+    pub(crate) kind: WriterKind,
     pub(crate) writers: u64,
     pub(crate) operations: u64,
     /// The key of the first operation; the following ones count up.
@@ -73,28 +73,28 @@ pub(crate) struct Load {
 }
 
 pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    for (form, name) in [(Form::Threads, "threads"), (Form::Tasks, "tasks")] {
-        let turns = compare(setting, form, name)?;
-        add(report, name, &turns);
+    for (kind, name) in [(WriterKind::Threads, "threads"), (WriterKind::Tasks, "tasks")] {
+        let rounds = compare(setting, kind, name)?;
+        add(report, name, &rounds);
     }
     Ok(())
 }
 
-fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> {
-    let operations = setting.pick(20_000, 10_000);
+fn compare(setting: &Setting, kind: WriterKind, name: &str) -> Result<PairedRounds<Outcome>> {
+    let operations = setting.full_or_quick(20_000, 10_000);
     let store = Arc::new(subject::open(&setting.path(&format!("writers-{name}")))?);
     run_in(&store)?;
     let before = store.metrics();
     let mut next_key = 0;
     with_group_log(&setting.path(&format!("bare-{name}")), |bare| {
         let load = |first_key| Load {
-            form,
+            kind,
             writers: WRITERS,
             operations,
             first_key,
             keys: KEYS,
         };
-        let turns = turns::take(
+        let rounds = paired_rounds::run(
             setting.rounds * SLICES_PER_ROUND,
             || apply(&load(0), bare),
             || {
@@ -104,15 +104,15 @@ fn compare(setting: &Setting, form: Form, name: &str) -> Result<Turns<Outcome>> 
                 outcome
             },
         )?;
-        note_batches(&store, &before, bare, next_key);
-        Ok(turns)
+        print_batch_sizes(&store, &before, bare, next_key);
+        Ok(rounds)
     })
 }
 
 /// Writes all keys again and again, with upkeep, until the store recycles its segments: a log that goes on in
 /// files that were once filled, as the bare one does, and as every store does that has run for a while.
 fn run_in(store: &Store) -> Result<()> {
-    for _ in 0..RUN_IN_TIMES {
+    for _ in 0..WARM_UP_ROUNDS {
         subject::load(store, KEYS)?;
         subject::block_on(store.maintain()).context("upkeep while running in")?;
     }
@@ -123,9 +123,9 @@ fn run_in(store: &Store) -> Result<()> {
 pub(crate) fn apply<A: Append>(load: &Load, log: &Arc<A>) -> Result<Outcome> {
     let cpu = own_cpu_time();
     let start = Instant::now();
-    let (samples, writers_cpu) = match load.form {
-        Form::Threads => on_threads(load, log.as_ref()),
-        Form::Tasks => on_tasks(load, log).map(|samples| (samples, None)),
+    let (samples, writers_cpu) = match load.kind {
+        WriterKind::Threads => on_threads(load, log.as_ref()),
+        WriterKind::Tasks => on_tasks(load, log).map(|samples| (samples, None)),
     }?;
     let elapsed = start.elapsed();
     let cpu = own_cpu_time() - cpu;
@@ -197,38 +197,43 @@ async fn write<A: Append>(load: &Load, taken: &AtomicU64, log: &A) -> Result<Sam
     }
 }
 
-fn add(report: &mut Report, form: &str, turns: &Turns<Outcome>) {
+fn add(report: &mut Report, kind: &str, rounds: &PairedRounds<Outcome>) {
     let rate = |outcome: &Outcome| outcome.rate();
     let cpu = |outcome: &Outcome| outcome.cpu_us();
     report.add(
         Measurement::spread(
             "store",
-            format!("bare_group_commit_64_{form}"),
-            turns.baseline(rate),
+            format!("bare_group_commit_64_{kind}"),
+            rounds.baseline(rate),
             "op/s",
         )
-        .latency(&merged(&turns.baseline))
-        .cpu(turns.baseline(cpu).median),
+        .latency(&merged(&rounds.baseline))
+        .cpu(rounds.baseline(cpu).median),
     );
     report.add(
-        Measurement::spread("store", format!("writers_64_{form}"), turns.subject(rate), "op/s")
-            .in_turns(turns.baseline(rate), turns.ratio(rate))
-            .latency(&merged(&turns.subject))
-            .cpu(turns.subject(cpu).median)
-            .baseline_cpu(turns.baseline(cpu).median)
-            .goal(Goal::RatioAtLeast(0.9)),
+        Measurement::spread(
+            "store",
+            format!("writers_64_{kind}"),
+            rounds.subject(rate),
+            "op/s",
+        )
+        .paired(rounds.baseline(rate), rounds.ratio(rate))
+        .latency(&merged(&rounds.subject))
+        .cpu(rounds.subject(cpu).median)
+        .baseline_cpu(rounds.baseline(cpu).median)
+        .goal(Goal::RatioAtLeast(0.9)),
     );
-    if turns.subject.iter().all(|outcome| outcome.engine_cpu.is_some()) {
+    if rounds.subject.iter().all(|outcome| outcome.engine_cpu.is_some()) {
         let engine = |outcome: &Outcome| outcome.engine_cpu_us();
         report.add(
             Measurement::spread(
                 "store",
-                format!("writers_64_{form}_engine_cpu"),
-                turns.subject(engine),
+                format!("writers_64_{kind}_engine_cpu"),
+                rounds.subject(engine),
                 "us/op",
             )
-            .in_turns(turns.baseline(engine), turns.ratio(engine))
-            .operations(turns.subject.iter().map(|outcome| outcome.operations).sum()),
+            .paired(rounds.baseline(engine), rounds.ratio(engine))
+            .operations(rounds.subject.iter().map(|outcome| outcome.operations).sum()),
         );
     }
 }
@@ -239,8 +244,8 @@ pub(crate) fn merged(outcomes: &[Outcome]) -> Latencies {
     all
 }
 
-/// Tells whether both logs write about the same number of bytes for an entry, which the comparison rests on.
-fn note_batches(store: &Store, before: &Metrics, bare: &GroupLog, operations: u64) {
+/// Prints the entry and batch sizes of both logs: the comparison is valid only if they are similar.
+fn print_batch_sizes(store: &Store, before: &Metrics, bare: &GroupLog, operations: u64) {
     let metrics = store.metrics();
     let operations = operations as f64;
     eprintln!(
@@ -271,11 +276,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_form(form: Form) {
+    fn check_kind(kind: WriterKind) {
         let store = Arc::new(subject::memory());
         let outcome = apply(
             &Load {
-                form,
+                kind,
                 writers: 4,
                 operations: 100,
                 first_key: 10,
@@ -296,11 +301,11 @@ mod tests {
 
     #[test]
     fn threads_share_the_operations() {
-        check_form(Form::Threads);
+        check_kind(WriterKind::Threads);
     }
 
     #[test]
     fn tasks_share_the_operations() {
-        check_form(Form::Tasks);
+        check_kind(WriterKind::Tasks);
     }
 }

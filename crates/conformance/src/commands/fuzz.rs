@@ -1,64 +1,64 @@
-//! `fuzz`: many bad requests, and what must never happen.
+//! `fuzz`: sends fuzzed requests, and checks the responses, the server's log and its memory.
 
 use anyhow::{Result, bail};
 use setpoint_conformance::fuzz::{self, Memory, Plan};
-use setpoint_conformance::pace;
+use setpoint_conformance::time;
 
-use crate::args::{Fuzz, Reached};
+use crate::args::{Fuzz, Subject};
 
-/// A run warms up before its memory counts.
+/// The warm-up is this fraction of the requests; memory is measured after it.
 const WARM_UP: u64 = 10;
-const SHOWN: usize = 50;
+const MAX_PRINTED: usize = 50;
 
 pub(crate) fn run(args: &Fuzz) -> Result<bool> {
-    let mut reached = args.subject.reach()?;
+    let mut subject = args.subject.connect()?;
     let plan = Plan {
         seed: args.seed,
         first: args.first,
         requests: args.requests,
-        at_once: args.at_once,
+        concurrency: args.concurrency,
     };
     if args.describe {
-        println!("{}", fuzz::describe(&reached.endpoint, plan)?);
+        println!("{}", fuzz::describe(&subject.endpoint, plan)?);
         return Ok(true);
     }
-    let start = pace::now();
+    let start = time::now();
     let warm = Plan {
         requests: plan.requests / WARM_UP,
         ..plan
     };
-    let mut report = fuzz::run(&reached.endpoint, warm)?;
-    let before = memory(&reached);
+    let mut report = fuzz::run(&subject.endpoint, warm)?;
+    let before = memory(&subject);
     let rest = Plan {
         first: plan.first + warm.requests,
         requests: plan.requests - warm.requests,
         ..plan
     };
-    let second = fuzz::run(&reached.endpoint, rest)?;
+    let second = fuzz::run(&subject.endpoint, rest)?;
     report.findings.extend(second.findings);
     for (status, count) in second.statuses {
         *report.statuses.entry(status).or_default() += count;
     }
     print_report(&report);
-    let after = memory(&reached);
+    let after = memory(&subject);
     println!(
         "{} requests in {:.1} s",
         plan.requests,
         start.elapsed().as_secs_f64()
     );
-    let is_small = stays_small(args, before, after);
-    Ok(is_well(&mut reached)? && report.findings.is_empty() && is_small)
+    let is_bounded = check_memory_growth(args, before, after);
+    Ok(is_healthy(&mut subject)? && report.findings.is_empty() && is_bounded)
 }
 
 fn print_report(report: &fuzz::Report) {
-    for finding in report.findings.iter().take(SHOWN) {
+    for finding in report.findings.iter().take(MAX_PRINTED) {
         println!(
             "request {}: {}\n    {}",
-            finding.number, finding.request, finding.what
+            finding.number, finding.request, finding.description
         );
     }
-    if report.findings.len() > SHOWN {
-        println!("and {} more", report.findings.len() - SHOWN);
+    if report.findings.len() > MAX_PRINTED {
+        println!("and {} more", report.findings.len() - MAX_PRINTED);
     }
     let statuses: Vec<String> = report
         .statuses
@@ -69,30 +69,30 @@ fn print_report(report: &fuzz::Report) {
     println!("{} findings", report.findings.len());
 }
 
-/// The server still answers, and its log tells of no panic.
-fn is_well(reached: &mut Reached) -> Result<bool> {
-    let Some(server) = &mut reached.server else {
+/// Whether the server still runs, and its log has no panic.
+fn is_healthy(subject: &mut Subject) -> Result<bool> {
+    let Some(server) = &mut subject.server else {
         return Ok(true);
     };
     if !server.is_running() {
-        bail!("the server has ended:\n{}", server.log());
+        bail!("the server has exited:\n{}", server.log());
     }
     let panics = fuzz::panics(server);
-    for line in panics.iter().take(SHOWN) {
+    for line in panics.iter().take(MAX_PRINTED) {
         println!("panic: {line}");
     }
     println!("{} panics", panics.len());
     Ok(panics.is_empty())
 }
 
-fn memory(reached: &Reached) -> Option<Memory> {
-    reached
+fn memory(subject: &Subject) -> Option<Memory> {
+    subject
         .server
         .as_ref()
         .and_then(|server| Memory::of(server.pid()))
 }
 
-fn stays_small(args: &Fuzz, before: Option<Memory>, after: Option<Memory>) -> bool {
+fn check_memory_growth(args: &Fuzz, before: Option<Memory>, after: Option<Memory>) -> bool {
     let (Some(before), Some(after)) = (before, after) else {
         return true;
     };
@@ -104,7 +104,7 @@ fn stays_small(args: &Fuzz, before: Option<Memory>, after: Option<Memory>) -> bo
     );
     if growth > args.max_growth_mb {
         println!(
-            "memory grew by {growth} MB, at most {} MB may be",
+            "memory grew by {growth} MB, more than the limit of {} MB",
             args.max_growth_mb
         );
     }

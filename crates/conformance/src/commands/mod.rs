@@ -1,4 +1,4 @@
-//! One file per command. Each says whether all is well.
+//! One file per command. Each returns whether all checks passed.
 
 pub(crate) mod diff;
 pub(crate) mod fuzz;

@@ -1,4 +1,4 @@
-//! `replay`: recorded answers, area by area.
+//! `replay`: sends recorded requests and compares the responses, area by area.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,14 @@ use setpoint_conformance::transcript::{self, Case, Count, Floors, Outcome};
 
 use crate::args::Replay;
 
-/// So many areas at once, where each has a server of its own: most of the time is waiting.
-const AT_ONCE: usize = 4;
-const SHOWN_MAX: usize = 400;
+/// The number of areas run concurrently, each on its own server: most of the time is spent waiting.
+const MAX_CONCURRENT_AREAS: usize = 4;
+const MAX_PRINTED_CHARS: usize = 400;
 
 pub(crate) fn run(args: &Replay) -> Result<bool> {
     let areas = areas(args)?;
     let outcomes = match args.subject.start {
-        Some(_) => on_own_servers(args, &areas)?,
+        Some(_) => on_server_per_area(args, &areas)?,
         None => on_one_server(args, &areas)?,
     };
     print_differences(args, &outcomes);
@@ -27,8 +27,8 @@ pub(crate) fn run(args: &Replay) -> Result<bool> {
     }
     let counts = transcript::counts(&outcomes);
     print_counts(&counts);
-    let is_above_floors = hold_floors(args, &counts)?;
-    Ok(hold_minimum(args, &counts)? && is_above_floors)
+    let is_above_floors = check_floors(args, &counts)?;
+    Ok(check_minimum(args, &counts)? && is_above_floors)
 }
 
 fn areas(args: &Replay) -> Result<Vec<Vec<Case>>> {
@@ -45,7 +45,7 @@ fn areas(args: &Replay) -> Result<Vec<Vec<Case>>> {
         let mut cases = transcript::read(&file, &args.id)?;
         cases
             .iter_mut()
-            .for_each(|case| case.limit_patience(args.patience_ms));
+            .for_each(|case| case.limit_retries(args.max_retry_ms));
         cases.retain(|case| args.area.is_empty() || args.area.contains(&case.area));
         if !cases.is_empty() {
             areas.push(cases);
@@ -55,33 +55,33 @@ fn areas(args: &Replay) -> Result<Vec<Vec<Case>>> {
 }
 
 fn on_one_server(args: &Replay, areas: &[Vec<Case>]) -> Result<Vec<Outcome>> {
-    let reached = args.subject.reach()?;
+    let subject = args.subject.connect()?;
     let cases: Vec<Case> = areas.concat();
-    Ok(transcript::replay(&reached.endpoint, &cases, &args.ignore))
+    Ok(transcript::replay(&subject.endpoint, &cases, &args.ignore))
 }
 
-/// Each area on an empty server of its own, several side by side.
-fn on_own_servers(args: &Replay, areas: &[Vec<Case>]) -> Result<Vec<Outcome>> {
+/// Runs each area on its own empty server, several concurrently.
+fn on_server_per_area(args: &Replay, areas: &[Vec<Case>]) -> Result<Vec<Outcome>> {
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || -> Result<Vec<(usize, Vec<Outcome>)>> {
+    let worker = || -> Result<Vec<(usize, Vec<Outcome>)>> {
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let Some(cases) = areas.get(index) else {
                 return Ok(done);
             };
-            let reached = args.subject.reach()?;
-            done.push((index, transcript::replay(&reached.endpoint, cases, &args.ignore)));
+            let subject = args.subject.connect()?;
+            done.push((index, transcript::replay(&subject.endpoint, cases, &args.ignore)));
         }
     };
     let mut outcomes: Vec<(usize, Vec<Outcome>)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..MAX_CONCURRENT_AREAS).map(|_| scope.spawn(worker)).collect();
         let joined = workers
             .into_iter()
             .map(|worker| worker.join().expect("a worker returns its errors"));
         joined
             .collect::<Result<Vec<_>>>()
-            .map(|parts| parts.into_iter().flatten().collect())
+            .map(|outcomes| outcomes.into_iter().flatten().collect())
     })?;
     outcomes.sort_by_key(|(index, _)| *index);
     Ok(outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
@@ -93,10 +93,10 @@ fn print_differences(args: &Replay, outcomes: &[Outcome]) {
     }
     for outcome in outcomes.iter().filter(|outcome| !outcome.differences.is_empty()) {
         println!("DIFFERS {}", outcome.id);
-        for (place, difference) in outcome.differences.iter().take(args.show) {
-            println!("  {place}\n    {}", difference.path);
-            println!("      wanted {}", shortened(&difference.wanted));
-            println!("      got    {}", shortened(&difference.got));
+        for (step, difference) in outcome.differences.iter().take(args.show) {
+            println!("  {step}\n    {}", difference.path);
+            println!("      expected {}", truncated(&difference.expected));
+            println!("      actual   {}", truncated(&difference.actual));
         }
         if outcome.differences.len() > args.show {
             println!("  and {} more", outcome.differences.len() - args.show);
@@ -104,8 +104,8 @@ fn print_differences(args: &Replay, outcomes: &[Outcome]) {
     }
 }
 
-fn shortened(value: &serde_json::Value) -> String {
-    value.to_string().chars().take(SHOWN_MAX).collect()
+fn truncated(value: &serde_json::Value) -> String {
+    value.to_string().chars().take(MAX_PRINTED_CHARS).collect()
 }
 
 fn report(path: &std::path::Path, outcomes: &[Outcome]) -> Result<()> {
@@ -114,7 +114,7 @@ fn report(path: &std::path::Path, outcomes: &[Outcome]) -> Result<()> {
         let differences: Vec<_> = outcome
             .differences
             .iter()
-            .map(|(place, difference)| json!([place, difference.path, difference.wanted, difference.got]))
+            .map(|(step, difference)| json!([step, difference.path, difference.expected, difference.actual]))
             .collect();
         let line = json!({"id": outcome.id, "area": outcome.area, "differences": differences});
         writeln!(file, "{line}")?;
@@ -143,7 +143,7 @@ fn print_counts(counts: &BTreeMap<String, Count>) {
     );
 }
 
-fn hold_floors(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> {
+fn check_floors(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> {
     let Some(path) = &args.floors else {
         return Ok(true);
     };
@@ -158,22 +158,25 @@ fn hold_floors(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> 
     }
     let missed = floors.missed(counts);
     for (area, count, floor) in &missed {
-        println!("{area}: {} passed, and {floor} did before", count.passed);
+        println!(
+            "{area}: {} cases passed, below the floor of {floor}",
+            count.passed
+        );
     }
     Ok(missed.is_empty())
 }
 
-fn hold_minimum(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> {
+fn check_minimum(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> {
     let mut holds = true;
     for rule in &args.min {
         let (area, percent) = rule
             .split_once('=')
-            .with_context(|| format!("{rule:?} is not AREA=PERCENT"))?;
+            .with_context(|| format!("invalid minimum {rule:?}: expected AREA=PERCENT"))?;
         let percent: f64 = percent.parse()?;
         let count = counts.get(area).copied().unwrap_or_default();
         if count.percent() < percent {
             println!(
-                "{area}: {:.1} % passed, at least {percent} % must",
+                "{area}: {:.1} % passed, below the minimum of {percent} %",
                 count.percent()
             );
             holds = false;

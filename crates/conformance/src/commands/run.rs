@@ -1,4 +1,4 @@
-//! `run`: a program of somebody else against a server of our own.
+//! `run`: an external test suite against a server that is started for it.
 
 use std::process::{Command, Stdio};
 
@@ -7,12 +7,12 @@ use setpoint_conformance::server::Server;
 
 use crate::args::Run;
 
-/// As a person starts it: with controllers and a node.
-const WHOLE: &[&str] = &["--memory"];
+/// The default flags: with controllers and a node.
+const FLAGS: &[&str] = &["--memory"];
 
 pub(crate) fn run(args: &Run) -> Result<bool> {
-    let server = Server::start(&args.start, WHOLE)?;
-    let (program, rest) = args.command.split_first().context("clap asks for a program")?;
+    let server = Server::start(&args.start, FLAGS)?;
+    let (program, rest) = args.command.split_first().context("clap requires a program")?;
     let status = Command::new(program)
         .args(rest)
         .env("KUBECONFIG", server.kubeconfig())

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::steps;
 use crate::transcript::{Case, Step};
 
-/// A kind's small object and what may be done with it.
+/// A kind's small object and the requests it supports.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -16,13 +16,13 @@ pub struct Entry {
     /// A merge patch that must be accepted.
     #[serde(default)]
     pub change: Option<Value>,
-    /// Present for kinds that are asked and not kept.
+    /// Set for virtual resources, which are created but not stored.
     #[serde(default)]
     only: Option<String>,
     /// Whether it has a `scale` subresource.
     #[serde(default)]
     pub scale: bool,
-    /// Group, version and kind, to name cases by.
+    /// Group, version and kind, for case ids.
     #[serde(default)]
     pub id: String,
 }
@@ -32,10 +32,10 @@ const FILE: &str = include_str!("../../corpus/kinds.yaml");
 pub(super) fn all(namespace: &str) -> Vec<Entry> {
     let text = FILE.replace("{ns}", namespace);
     let mut entries: Vec<Entry> =
-        serde_saphyr::from_str(&text).expect("the corpus in the source tree is well formed");
+        serde_saphyr::from_str(&text).expect("the corpus in the source tree is valid");
     for entry in &mut entries {
-        let word = |name: &str| entry.object[name].as_str().unwrap_or_default().replace('/', "-");
-        entry.id = format!("{}-{}", word("apiVersion"), word("kind"));
+        let text = |name: &str| entry.object[name].as_str().unwrap_or_default().replace('/', "-");
+        entry.id = format!("{}-{}", text("apiVersion"), text("kind"));
     }
     entries
 }
@@ -45,45 +45,45 @@ impl Entry {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    pub fn is_kept(&self) -> bool {
+    pub fn is_stored(&self) -> bool {
         self.only.is_none()
     }
 
-    /// The object's own path.
+    /// The object's path.
     pub fn path(&self) -> String {
         format!("{}/{}", self.at, self.name())
     }
 
-    /// The object under another name, so that cases do not meet.
+    /// The object with another name, so that cases do not collide.
     #[must_use]
-    pub(super) fn renamed(&self, ending: &str) -> Self {
+    pub(super) fn renamed(&self, suffix: &str) -> Self {
         let mut entry = self.clone();
         if let Some(group) = self.group_in_name() {
-            let other = format!("{ending}.{group}");
+            let other = format!("{suffix}.{group}");
             entry.object["metadata"]["name"] = json!(self.name().replace(group, &other));
             entry.object["spec"]["group"] = json!(other);
         } else if self.has_free_name() {
-            entry.object["metadata"]["name"] = json!(format!("{}-{ending}", self.name()));
+            entry.object["metadata"]["name"] = json!(format!("{}-{suffix}", self.name()));
         }
         entry
     }
 
-    /// The API group that a definition's name ends with.
+    /// The API group at the end of a CustomResourceDefinition's name.
     fn group_in_name(&self) -> Option<&str> {
         let group = self.object["spec"]["group"].as_str()?;
         self.name().ends_with(&format!(".{group}")).then_some(group)
     }
 
-    /// Some names are made of other fields.
+    /// Whether the name does not have to match other fields.
     fn has_free_name(&self) -> bool {
         !self.name().is_empty()
             && !self.name().contains("example.com")
             && self.name().parse::<std::net::IpAddr>().is_err()
     }
 
-    /// A case of this kind, which begins in a namespace that is there and leaves nothing behind.
+    /// A case of this kind: the setup creates the namespace, the cleanup deletes the object.
     pub(super) fn case(&self, area: &str, name: &str, steps: Vec<Step>) -> Case {
-        let cleanup = match self.is_kept() {
+        let cleanup = match self.is_stored() {
             true => vec![steps::delete(&format!("{}?gracePeriodSeconds=0", self.path()))],
             false => Vec::new(),
         };

@@ -1,11 +1,11 @@
-//! Options of lists and watches, and paths that lead nowhere.
+//! Options of lists and watches, and paths that do not exist.
 
 use serde_json::json;
 
 use super::steps::{METADATA, TABLE, get, get_as, namespace, post, send};
 use crate::transcript::{Case, Step};
 
-/// What may stand behind a list, well or badly.
+/// Queries of lists, valid and invalid.
 const LISTS: &[&str] = &[
     "",
     "limit=2",
@@ -47,7 +47,7 @@ const LISTS: &[&str] = &[
     "sendInitialEvents=true",
 ];
 
-/// What may stand behind a watch; each ends by itself.
+/// Queries of watches; each has a timeout.
 const WATCHES: &[&str] = &[
     "watch=true&timeoutSeconds=1&resourceVersion=0",
     "watch=1&timeoutSeconds=1&labelSelector=part%3Da",
@@ -99,14 +99,14 @@ pub(super) fn cases(space: &str) -> Vec<Case> {
     for (number, query) in LISTS.iter().enumerate() {
         cases.push(case(
             &format!("list.{number:02}"),
-            prepared(&at),
+            setup(&at),
             vec![get(&format!("{at}?{query}"))],
         ));
     }
     for (number, query) in WATCHES.iter().enumerate() {
         cases.push(case(
             &format!("watch.{number:02}"),
-            prepared(&at),
+            setup(&at),
             vec![get(&format!("{at}?{query}"))],
         ));
     }
@@ -117,8 +117,8 @@ pub(super) fn cases(space: &str) -> Vec<Case> {
         };
         cases.push(case(&format!("path.{number:02}"), Vec::new(), vec![step]));
     }
-    cases.push(case("pages", prepared(&at), pages(&at)));
-    cases.push(case("forms", prepared(&at), forms(&at)));
+    cases.push(case("pages", setup(&at), pages(&at)));
+    cases.push(case("forms", setup(&at), forms(&at)));
     cases
 }
 
@@ -132,8 +132,8 @@ fn case(name: &str, setup: Vec<Step>, steps: Vec<Step>) -> Case {
     }
 }
 
-/// Three objects with labels, made once.
-fn prepared(at: &str) -> Vec<Step> {
+/// Creates three labelled objects, once.
+fn setup(at: &str) -> Vec<Step> {
     let mut steps = namespace(at);
     for (name, part, rank) in [("one", "a", "1"), ("three", "b", "3"), ("two", "a", "2")] {
         let labels = json!({"part": part, "rank": rank});

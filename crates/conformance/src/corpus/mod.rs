@@ -1,22 +1,22 @@
-//! Requests of our own, good and bad, for every kind: made from one small object each.
+//! The corpus: valid and invalid requests for every kind, generated from one small object each.
 //!
-//! `corpus/kinds.yaml` has the objects; from each come the verbs, the patches, and the broken variants. `corpus/apply.yaml`
-//! has writes by turns, step by step. What is made is a case in the form of the recordings, so whatever can replay those can
-//! replay this. Start reading at [`cases`].
+//! `corpus/kinds.yaml` has the objects; each gives cases for the verbs, the patches, and invalid variants.
+//! `corpus/apply.yaml` has writes of several managers, step by step. A case has the format of the recordings, so the same
+//! code runs both. Start reading at [`cases`].
 
-mod broken;
 mod entry;
+mod invalid;
 mod lists;
+mod manager_writes;
 mod patches;
 mod steps;
-mod turns;
 mod verbs;
 
 use crate::transcript::Case;
 
 pub use entry::Entry;
 
-/// The name of the namespace that a run works in, unless it is told another.
+/// The default namespace of a run.
 pub const NAMESPACE: &str = "corpus";
 
 /// Every case of the corpus.
@@ -25,14 +25,14 @@ pub fn cases(namespace: &str) -> Vec<Case> {
     for entry in entries(namespace) {
         cases.extend(verbs::cases(&entry));
         cases.extend(patches::cases(&entry));
-        cases.extend(broken::cases(&entry));
+        cases.extend(invalid::cases(&entry));
     }
     cases.extend(lists::cases(namespace));
-    cases.extend(turns::cases(namespace));
+    cases.extend(manager_writes::cases(namespace));
     cases
 }
 
-/// Every kind's small object, in this namespace.
+/// The small object of every kind, in this namespace.
 pub fn entries(namespace: &str) -> Vec<Entry> {
     entry::all(namespace)
 }
@@ -63,19 +63,19 @@ mod tests {
     }
 
     #[test]
-    fn there_are_hundreds_of_writes_by_turns() {
+    fn there_are_hundreds_of_manager_writes() {
         assert!(requests("turns") >= 600, "{}", requests("turns"));
     }
 
     #[test]
-    fn every_case_has_a_name_of_its_own() {
+    fn case_ids_are_unique() {
         let cases = cases(NAMESPACE);
         let names: HashSet<&str> = cases.iter().map(|case| case.id.as_str()).collect();
         assert_eq!(names.len(), cases.len());
     }
 
     #[test]
-    fn every_kind_has_a_case_of_every_sort() {
+    fn every_kind_has_a_case_of_every_area() {
         let cases = cases(NAMESPACE);
         for entry in entries(NAMESPACE) {
             for area in ["verbs", "broken"] {

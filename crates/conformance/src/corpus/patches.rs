@@ -1,4 +1,4 @@
-//! The four ways to change a part, and how they are refused.
+//! The four patch types, valid and invalid.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::steps::{APPLY, JSON_PATCH, MERGE, STRATEGIC, get, patch, post, send};
 use crate::transcript::{Case, Step};
 
 pub(super) fn cases(entry: &Entry) -> Vec<Case> {
-    if !entry.is_kept() {
+    if !entry.is_stored() {
         return Vec::new();
     }
     vec![
@@ -16,7 +16,7 @@ pub(super) fn cases(entry: &Entry) -> Vec<Case> {
         json_patch(entry),
         apply(entry),
         two_appliers(entry),
-        refused(entry),
+        invalid(entry),
     ]
 }
 
@@ -78,7 +78,7 @@ fn json_patch(entry: &Entry) -> Case {
     entry.case("patches", "json", steps)
 }
 
-/// An object that apply makes, changes and gives up a part of.
+/// An object that an apply creates, changes, and removes fields from.
 fn apply(entry: &Entry) -> Case {
     let entry = entry.renamed("apply");
     let whole = &entry.object;
@@ -101,7 +101,7 @@ fn apply(entry: &Entry) -> Case {
     entry.case("patches", "apply", steps)
 }
 
-/// Two appliers want different things: a conflict, then force, then a share.
+/// Two managers apply different values: a conflict, then a forced apply, then shared ownership.
 fn two_appliers(entry: &Entry) -> Case {
     let entry = entry.renamed("appliers");
     let labelled = |value: &str| {
@@ -126,7 +126,7 @@ fn two_appliers(entry: &Entry) -> Case {
     entry.case("patches", "appliers", steps)
 }
 
-fn refused(entry: &Entry) -> Case {
+fn invalid(entry: &Entry) -> Case {
     let entry = entry.renamed("refused");
     let path = &entry.path();
     let raw = |kind: &str, body: &str| send("PATCH", path, kind, body);

@@ -1,4 +1,4 @@
-//! Requests in the form of the recordings.
+//! Steps in the format of the recordings.
 
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub(super) fn send(method: &str, path: &str, kind: &str, body: impl Into<String>
     step
 }
 
-/// Sends back the answer of an earlier step with fields set.
+/// A PUT of an earlier step's response with fields set.
 pub(super) fn put_from(path: &str, from: usize, set: &[(&str, Value)]) -> Step {
     let mut step = with_header(step("PUT", path), "Content-Type", JSON);
     step.body_from = Some(BodyFrom {
@@ -52,7 +52,7 @@ pub(super) fn put_from(path: &str, from: usize, set: &[(&str, Value)]) -> Step {
     step
 }
 
-/// What must be there before anything lives in the namespace of this collection.
+/// Creates the namespace of this collection and its default ServiceAccount.
 pub(super) fn namespace(at: &str) -> Vec<Step> {
     let Some(name) = at
         .split("/namespaces/")
@@ -64,11 +64,14 @@ pub(super) fn namespace(at: &str) -> Vec<Step> {
     let object =
         |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
     let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
-    let made = [
+    let steps = [
         post("/api/v1/namespaces", &object("Namespace", name)),
         post(&accounts, &object("ServiceAccount", "default")),
     ];
-    made.into_iter().map(|step| Step { once: true, ..step }).collect()
+    steps
+        .into_iter()
+        .map(|step| Step { once: true, ..step })
+        .collect()
 }
 
 fn step(method: &str, path: &str) -> Step {

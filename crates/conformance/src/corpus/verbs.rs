@@ -1,4 +1,4 @@
-//! The life of an object, verb by verb.
+//! Each verb on an object, from create to delete.
 
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use super::steps::{METADATA, TABLE, delete, get, get_as, patch, post, put_from};
 use crate::transcript::Case;
 
 pub(super) fn cases(entry: &Entry) -> Vec<Case> {
-    if !entry.is_kept() {
-        return vec![asked(entry)];
+    if !entry.is_stored() {
+        return vec![virtual_resource(entry)];
     }
     let mut cases = vec![life(entry), reads(entry), deletions(entry)];
     if entry.scale {
@@ -18,8 +18,8 @@ pub(super) fn cases(entry: &Entry) -> Vec<Case> {
     cases
 }
 
-/// A kind that answers and keeps nothing.
-fn asked(entry: &Entry) -> Case {
+/// A virtual resource, which is created but not stored.
+fn virtual_resource(entry: &Entry) -> Case {
     let steps = vec![
         post(&entry.at, &entry.object),
         post(&format!("{}?dryRun=All", entry.at), &entry.object),

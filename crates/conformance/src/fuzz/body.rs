@@ -1,12 +1,12 @@
-//! Documents, spoiled: a good one with one or more places changed, or bytes that are no document at all.
+//! Fuzzed bodies: a valid object with one or more mutations, or malformed bytes.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
-use super::shot::pick;
-use super::{Stock, Target};
+use super::request::pick;
+use super::{Inputs, Target};
 
 const DEPTH: usize = 20_000;
 const LONG: usize = 200_000;
@@ -44,7 +44,7 @@ const ODD_TEXTS: &[&str] = &[
     "K/8s",
 ];
 
-const NO_DOCUMENTS: &[&[u8]] = &[
+const MALFORMED_BODIES: &[&[u8]] = &[
     b"",
     b"{",
     b"}",
@@ -74,39 +74,45 @@ const NO_DOCUMENTS: &[&[u8]] = &[
 ];
 
 /// A body for a request of this media type.
-pub(super) fn make(stock: &Stock, target: &Target, media: &str, rng: &mut StdRng) -> Vec<u8> {
+pub(super) fn build(inputs: &Inputs, target: &Target, media: &str, rng: &mut StdRng) -> Vec<u8> {
     match rng.random_range(0..100) {
-        0..8 => NO_DOCUMENTS.choose(rng).expect("the list has bodies").to_vec(),
+        0..8 => MALFORMED_BODIES
+            .choose(rng)
+            .expect("the list has bodies")
+            .to_vec(),
         8..10 => deep(rng),
         10..14 => noise(media, rng),
         14..24 if media.contains("patch") => operations(rng).to_string().into_bytes(),
-        _ => encoded(spoiled(document(stock, target, rng), rng), media, rng),
+        _ => encoded(mutated(seed_object(inputs, target, rng), rng), media, rng),
     }
 }
 
-/// The small object of the target's kind, or of another one.
-fn document(stock: &Stock, target: &Target, rng: &mut StdRng) -> Value {
-    let own = stock.entries.iter().find(|entry| entry.at == target.collection());
+/// The corpus object of the target's kind, or sometimes of another kind.
+fn seed_object(inputs: &Inputs, target: &Target, rng: &mut StdRng) -> Value {
+    let own = inputs
+        .entries
+        .iter()
+        .find(|entry| entry.at == target.collection());
     let entry = match (own, rng.random_bool(0.95)) {
         (Some(own), true) => own,
-        _ => stock.entries.choose(rng).expect("the corpus has kinds"),
+        _ => inputs.entries.choose(rng).expect("the corpus has kinds"),
     };
-    let mut document = entry.object.clone();
-    document["metadata"]["name"] = json!(format!("n{}", rng.random_range(0..6)));
-    document
+    let mut object = entry.object.clone();
+    object["metadata"]["name"] = json!(format!("n{}", rng.random_range(0..6)));
+    object
 }
 
-fn spoiled(mut document: Value, rng: &mut StdRng) -> Value {
+fn mutated(mut object: Value, rng: &mut StdRng) -> Value {
     let mut again = rng.random_bool(0.9);
     while again {
-        spoil(&mut document, rng);
+        mutate(&mut object, rng);
         again = rng.random_bool(0.4);
     }
-    document
+    object
 }
 
-/// Walks down at random and changes what it ends at.
-fn spoil(value: &mut Value, rng: &mut StdRng) {
+/// Descends at random and changes the value it stops at.
+fn mutate(value: &mut Value, rng: &mut StdRng) {
     let stops = rng.random_bool(0.2);
     match value {
         Value::Object(fields) if !fields.is_empty() && !stops => {
@@ -115,9 +121,9 @@ fn spoil(value: &mut Value, rng: &mut StdRng) {
                 let name = fields.keys().nth(index).cloned().unwrap_or_default();
                 fields.shift_remove(&name);
             } else if rng.random_bool(0.1) {
-                fields.insert(text(rng), odd(rng));
+                fields.insert(text(rng), odd_value(rng));
             } else if let Some(field) = fields.values_mut().nth(index) {
-                spoil(field, rng);
+                mutate(field, rng);
             }
         }
         Value::Array(items) if !items.is_empty() && !stops => {
@@ -126,14 +132,14 @@ fn spoil(value: &mut Value, rng: &mut StdRng) {
                 let copy = items[index].clone();
                 items.push(copy);
             } else {
-                spoil(&mut items[index], rng);
+                mutate(&mut items[index], rng);
             }
         }
-        other => *other = odd(rng),
+        other => *other = odd_value(rng),
     }
 }
 
-fn odd(rng: &mut StdRng) -> Value {
+fn odd_value(rng: &mut StdRng) -> Value {
     match rng.random_range(0..14) {
         0 => json!(null),
         1 => json!(rng.random_bool(0.5)),
@@ -176,14 +182,14 @@ fn operations(rng: &mut StdRng) -> Value {
     ];
     let verbs = ["add", "remove", "replace", "move", "copy", "test", "odd"];
     let count = rng.random_range(0..5);
-    let ops = (0..count).map(|_| {
-        json!({"op": pick(&verbs, rng), "path": pick(&paths, rng), "from": pick(&paths, rng), "value": odd(rng)})
+    let operations = (0..count).map(|_| {
+        json!({"op": pick(&verbs, rng), "path": pick(&paths, rng), "from": pick(&paths, rng), "value": odd_value(rng)})
     });
-    ops.collect()
+    operations.collect()
 }
 
-fn encoded(document: Value, media: &str, rng: &mut StdRng) -> Vec<u8> {
-    let mut bytes = document.to_string().into_bytes();
+fn encoded(object: Value, media: &str, rng: &mut StdRng) -> Vec<u8> {
+    let mut bytes = object.to_string().into_bytes();
     if media.contains("protobuf") && rng.random_bool(0.7) {
         let mut wrapped = b"k8s\x00".to_vec();
         wrapped.append(&mut bytes);
@@ -198,7 +204,7 @@ fn encoded(document: Value, media: &str, rng: &mut StdRng) -> Vec<u8> {
     bytes
 }
 
-/// Nesting that a parser without a limit would not survive.
+/// Nesting deep enough to overflow the stack of a parser without a limit.
 fn deep(rng: &mut StdRng) -> Vec<u8> {
     let (open, close) = if rng.random_bool(0.5) {
         ("[", "]")
@@ -213,7 +219,7 @@ fn deep(rng: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// Random bytes, behind the mark of the form where there is one.
+/// Random bytes, after the encoding's magic prefix if it has one.
 fn noise(media: &str, rng: &mut StdRng) -> Vec<u8> {
     let mut bytes = if media.contains("protobuf") {
         b"k8s\x00".to_vec()

@@ -1,13 +1,13 @@
-//! How much memory a process holds, as the system counts it.
+//! Resident memory of a process.
 
 use std::fs;
 
-/// Bytes that a process holds.
+/// An amount of memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memory(pub u64);
 
 impl Memory {
-    /// The resident memory of a process; none where the system does not tell.
+    /// The resident memory of a process, if the system reports it.
     pub fn of(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

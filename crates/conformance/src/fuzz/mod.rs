@@ -1,14 +1,15 @@
-//! Requests that nobody would write: broken documents, odd paths, wrong media types, bodies that come slowly, in pieces or
-//! never whole.
+//! Fuzzing: requests with malformed bodies, odd paths and wrong media types, and bodies that arrive slowly, in chunks or
+//! truncated.
 //!
-//! Each request follows from the seed and its number alone, so that one that finds something can be sent again by itself.
-//! `shot` makes a request, `body` spoils documents, `verdict` says what must never happen. Start reading at [`run`].
+//! Each request is determined by the seed and its number, so that one with a finding can be sent again by itself.
+//! `request` builds a request, `body` mutates objects, `checker` finds responses that must never occur. Start reading at
+//! [`run`].
 
 mod body;
+mod checker;
 mod memory;
-mod shot;
+mod request;
 mod target;
-mod verdict;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,76 +20,76 @@ use rand::rngs::StdRng;
 
 use crate::corpus::{self, Entry};
 use crate::server::Server;
-use crate::wire::{Answer, Caller, Client, Connection, Endpoint, Request};
-use shot::{Manner, Shot};
+use crate::wire::{Caller, Client, Connection, Endpoint, Request, Response};
+use request::{Delivery, FuzzRequest};
 
+pub use checker::Finding;
 pub use memory::Memory;
 pub use target::Target;
-pub use verdict::Finding;
 
-/// The namespace everything happens in.
+/// The namespace of all requests.
 const NAMESPACE: &str = "fuzz";
 
-/// How much, and from where.
+/// The range of requests to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub seed: u64,
     /// The number of the first request.
     pub first: u64,
     pub requests: u64,
-    pub at_once: usize,
+    pub concurrency: usize,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub findings: Vec<Finding>,
-    /// How many answers had which status; 0 stands for none.
+    /// The number of responses by status code; 0 means no response.
     pub statuses: std::collections::BTreeMap<u16, u64>,
 }
 
-/// What shots are made of.
+/// What fuzzed requests are built from.
 #[derive(Debug)]
-struct Stock {
+struct Inputs {
     targets: Vec<Target>,
     entries: Vec<Entry>,
 }
 
-/// Sends every request of the plan and judges every answer.
+/// Sends every request of the plan and checks every response.
 pub fn run(endpoint: &Endpoint, plan: Plan) -> Result<Report> {
     let mut client = Client::new(endpoint.clone());
     prepare(&mut client)?;
-    let stock = Stock {
+    let inputs = Inputs {
         targets: target::discover(&mut client)?,
         entries: corpus::entries(NAMESPACE),
     };
     let next = AtomicU64::new(plan.first);
-    let parts = std::thread::scope(|scope| {
-        let shooters: Vec<_> = (0..plan.at_once)
-            .map(|_| scope.spawn(|| shoot(endpoint, &stock, plan, &next)))
+    let reports = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.concurrency)
+            .map(|_| scope.spawn(|| run_worker(endpoint, &inputs, plan, &next)))
             .collect();
-        let joined = shooters
+        let joined = workers
             .into_iter()
-            .map(|shooter| shooter.join().expect("a shooter returns"));
+            .map(|worker| worker.join().expect("a worker does not panic"));
         joined.collect::<Vec<Report>>()
     });
-    Ok(parts.into_iter().fold(Report::default(), Report::with))
+    Ok(reports.into_iter().fold(Report::default(), Report::with))
 }
 
-/// Signs of trouble in what a server wrote about itself.
+/// The panics in a server's log.
 pub fn panics(server: &Server) -> Vec<String> {
     let log = server.log();
     let lines = log.lines().filter(|line| line.contains("panicked"));
     lines.map(str::to_owned).collect()
 }
 
-/// One request, in words, for a person who looks at a finding.
+/// A debug dump of the plan's first request, to examine a finding.
 pub fn describe(endpoint: &Endpoint, plan: Plan) -> Result<String> {
-    let stock = Stock {
+    let inputs = Inputs {
         targets: target::discover(&mut Client::new(endpoint.clone()))?,
         entries: corpus::entries(NAMESPACE),
     };
-    Ok(format!("{:?}", shot(&stock, plan.seed, plan.first)))
+    Ok(format!("{:?}", fuzz_request(&inputs, plan.seed, plan.first)))
 }
 
 fn prepare(client: &mut Client) -> Result<()> {
@@ -101,51 +102,57 @@ fn prepare(client: &mut Client) -> Result<()> {
         ),
     ] {
         let object = serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
-        client.ask(&Request::new("POST", &path).body("application/json", object.to_string()))?;
+        client.send(&Request::new("POST", &path).body("application/json", object.to_string()))?;
     }
     Ok(())
 }
 
-fn shot(stock: &Stock, seed: u64, number: u64) -> Shot {
-    // Neighbouring seeds must not give neighbouring requests.
+fn fuzz_request(inputs: &Inputs, seed: u64, number: u64) -> FuzzRequest {
+    // Consecutive seeds must not give overlapping requests.
     let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(number));
-    shot::make(stock, &mut rng)
+    request::build(inputs, &mut rng)
 }
 
-/// Takes the next number until none is left.
-fn shoot(endpoint: &Endpoint, stock: &Stock, plan: Plan, next: &AtomicU64) -> Report {
+/// Sends the requests of the next numbers until none is left.
+fn run_worker(endpoint: &Endpoint, inputs: &Inputs, plan: Plan, next: &AtomicU64) -> Report {
     let mut report = Report::default();
-    let mut kept = None;
+    let mut reusable = None;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= plan.first + plan.requests {
             return report;
         }
-        let shot = shot(stock, plan.seed, number);
-        let result = send(endpoint, &shot, &mut kept);
+        let request = fuzz_request(inputs, plan.seed, number);
+        let result = send(endpoint, &request, &mut reusable);
         *report
             .statuses
-            .entry(result.as_ref().map_or(0, |answer| answer.status))
+            .entry(result.as_ref().map_or(0, |response| response.status))
             .or_default() += 1;
-        report.findings.extend(verdict::judge(number, &shot, &result));
+        report
+            .findings
+            .extend(checker::check_response(number, &request, &result));
     }
 }
 
-/// Sends a shot. A connection is kept only after an answer that leaves it in order.
-fn send(endpoint: &Endpoint, shot: &Shot, kept: &mut Option<Connection>) -> io::Result<Answer> {
-    let (mut connection, is_fresh) = match kept.take() {
+/// Sends a request. The connection is reused only after a response with intact framing.
+fn send(
+    endpoint: &Endpoint,
+    request: &FuzzRequest,
+    reusable: &mut Option<Connection>,
+) -> io::Result<Response> {
+    let (mut connection, is_fresh) = match reusable.take() {
         Some(connection) => (connection, false),
         None => (endpoint.connect(&Caller::Owner)?, true),
     };
-    let result = shot::fire(&mut connection, shot);
+    let result = request::send(&mut connection, request);
     match &result {
-        Ok(answer) if !answer.closes && shot.leaves_order() => *kept = Some(connection),
+        Ok(response) if !response.closes && request.is_well_framed() => *reusable = Some(connection),
         Ok(_) => {}
-        // The server may have closed a connection between two requests, or while a body that it refused was still coming,
-        // which can cost the answer on its way; only silence twice is silence.
-        Err(_) if !is_fresh || matches!(shot.manner, Manner::Pieces(_) | Manner::Chunked) => {
+        // The server may have closed a reused connection, or closed it while a rejected body was still being sent, which
+        // can lose the response; only a second failure counts.
+        Err(_) if !is_fresh || matches!(request.delivery, Delivery::SlowWrites(_) | Delivery::Chunked) => {
             let mut connection = endpoint.connect(&Caller::Owner)?;
-            return shot::fire(&mut connection, shot);
+            return request::send(&mut connection, request);
         }
         Err(_) => {}
     }
@@ -170,11 +177,11 @@ mod tests {
 
     #[test]
     fn a_request_follows_from_its_seed_and_number() {
-        let stock = Stock {
-            targets: vec![Target::planted()],
+        let inputs = Inputs {
+            targets: vec![Target::config_maps()],
             entries: corpus::entries(NAMESPACE),
         };
-        let text = |seed, number| format!("{:?}", shot(&stock, seed, number));
+        let text = |seed, number| format!("{:?}", fuzz_request(&inputs, seed, number));
         for number in 0..200 {
             assert_eq!(text(7, number), text(7, number));
         }

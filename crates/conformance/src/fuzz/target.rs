@@ -1,4 +1,4 @@
-//! What a server says it serves.
+//! Targets of requests: the resources in a server's discovery.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::NAMESPACE;
 use crate::wire::{Client, Request};
 
-/// A resource, and the paths that lead to it.
+/// A resource and its paths.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// `/api/v1` or `/apis/group/version`.
@@ -22,14 +22,14 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub(super) fn discover(client: &mut Client) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     for root in ["/api", "/apis"] {
-        let answer = client.ask(&Request::new("GET", root).header("Accept", AGGREGATED))?;
-        let document = answer
+        let response = client.send(&Request::new("GET", root).header("Accept", AGGREGATED))?;
+        let discovery = response
             .json()
-            .with_context(|| format!("discovery at {root} is no JSON"))?;
-        for group in items(&document, "items") {
+            .with_context(|| format!("discovery at {root} is not JSON"))?;
+        for group in items(&discovery, "items") {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();
             for version in items(group, "versions") {
-                let base = [root, name, word(version, "version")]
+                let base = [root, name, text(version, "version")]
                     .join("/")
                     .replace("//", "/");
                 targets.extend(
@@ -47,11 +47,11 @@ impl Target {
     fn new(base: &str, resource: &Value) -> Self {
         Self {
             base: base.to_owned(),
-            resource: word(resource, "resource").to_owned(),
-            is_namespaced: word(resource, "scope") == "Namespaced",
+            resource: text(resource, "resource").to_owned(),
+            is_namespaced: text(resource, "scope") == "Namespaced",
             subresources: items(resource, "subresources")
                 .iter()
-                .map(|subresource| word(subresource, "subresource").to_owned())
+                .map(|subresource| text(subresource, "subresource").to_owned())
                 .collect(),
         }
     }
@@ -65,7 +65,7 @@ impl Target {
     }
 
     #[cfg(test)]
-    pub(super) fn planted() -> Self {
+    pub(super) fn config_maps() -> Self {
         Self {
             base: "/api/v1".to_owned(),
             resource: "configmaps".to_owned(),
@@ -79,6 +79,6 @@ fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn word<'a>(value: &'a Value, name: &str) -> &'a str {
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }

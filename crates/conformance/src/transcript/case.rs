@@ -1,21 +1,21 @@
-//! The words of a recording.
+//! The format of a recording.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::normal::Seen;
+use crate::normalize::NormalizedResponse;
 use crate::wire::Caller;
 
-/// Some requests with the answers that are wanted.
+/// A sequence of requests with their expected responses.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Case {
     pub id: String,
     pub area: String,
-    /// Sent before; their answers are not compared.
+    /// Sent first; their responses are not compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Step>,
     pub steps: Vec<Step>,
-    /// Sent afterwards, come what may.
+    /// Sent at the end, even if a step fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleanup: Vec<Step>,
 }
@@ -48,7 +48,7 @@ pub struct Step {
     pub expect: Option<Expect>,
 }
 
-/// The answer of an earlier step, changed.
+/// The response to an earlier step, with changes.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct BodyFrom {
     pub step: usize,
@@ -58,7 +58,7 @@ pub struct BodyFrom {
     pub del: Vec<String>,
 }
 
-/// A long body in few words.
+/// A long generated body.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct BodyGen {
     #[serde(default)]
@@ -69,7 +69,7 @@ pub struct BodyGen {
     pub suffix: String,
 }
 
-/// The answer that is wanted, with placeholders.
+/// The expected response, with placeholders.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Expect {
     pub status: u16,
@@ -82,8 +82,8 @@ pub struct Expect {
 // === impl Case ===
 
 impl Case {
-    /// Nothing is tried again for longer than this.
-    pub fn limit_patience(&mut self, limit_ms: u64) {
+    /// Limits the time for which steps are retried.
+    pub fn limit_retries(&mut self, limit_ms: u64) {
         for step in self
             .setup
             .iter_mut()
@@ -99,20 +99,20 @@ impl Case {
 
 impl Step {
     pub(super) fn is_watch(&self) -> bool {
-        let asks = |separator: &str| {
+        let has_watch = |separator: &str| {
             self.path
                 .split(separator)
                 .skip(1)
                 .filter_map(|rest| rest.strip_prefix("watch="))
                 .any(|value| !value.starts_with("false") && !value.starts_with('0'))
         };
-        asks("?") || asks("&") || self.path.contains("/watch/")
+        has_watch("?") || has_watch("&") || self.path.contains("/watch/")
     }
 
     pub(super) fn caller(&self) -> Caller {
         match self.auth.as_deref() {
             None | Some("admin") => Caller::Owner,
-            Some("none") => Caller::Nobody,
+            Some("none") => Caller::Anonymous,
             Some(header) => Caller::Header(header.to_owned()),
         }
     }
@@ -121,17 +121,17 @@ impl Step {
 // === impl Expect ===
 
 impl Expect {
-    /// What was seen becomes what is wanted.
-    pub fn of(seen: &Seen) -> Self {
+    /// Expects this response.
+    pub fn of(response: &NormalizedResponse) -> Self {
         Self {
-            status: seen.status,
-            headers: seen.headers.clone(),
-            body: seen.body.clone(),
+            status: response.status,
+            headers: response.headers.clone(),
+            body: response.body.clone(),
         }
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        Seen {
+    pub(super) fn to_response(&self) -> NormalizedResponse {
+        NormalizedResponse {
             status: self.status,
             headers: self.headers.clone(),
             body: self.body.clone(),

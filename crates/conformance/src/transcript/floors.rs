@@ -1,4 +1,4 @@
-//! What must pass, by area: a small file that only goes up.
+//! The number of cases of each area that must pass: a file whose numbers only increase.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,15 +9,15 @@ use serde::Deserialize;
 
 use super::Count;
 
-/// So many cases of each area must be equal.
+/// The number of cases that must pass, by area.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Floors {
     areas: BTreeMap<String, usize>,
 }
 
 const HEAD: &str = "\
-# So many recorded cases of each area are answered as Kubernetes answers them. `cargo xtask test` fails below; the
-# numbers only go up: `cargo run -p setpoint-conformance -- replay ... --raise-floors` writes what passes now.
+# The number of recorded cases of each area with the same response as Kubernetes. `cargo xtask test` fails below; the
+# numbers only increase: `cargo run -p setpoint-conformance -- replay ... --raise-floors` writes the current numbers.
 
 [areas]
 ";
@@ -25,10 +25,10 @@ const HEAD: &str = "\
 impl Floors {
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is not as it should be", path.display()))
+        toml::from_str(&text).with_context(|| format!("{} cannot be parsed", path.display()))
     }
 
-    /// The areas that fell below their floor: name, count, floor.
+    /// The areas below their floor: name, count, floor.
     pub fn missed(&self, counts: &BTreeMap<String, Count>) -> Vec<(String, Count, usize)> {
         let missed = counts.iter().filter_map(|(area, count)| {
             let floor = *self.areas.get(area)?;
@@ -37,7 +37,7 @@ impl Floors {
         missed.collect()
     }
 
-    /// The floors that these counts allow, never lower than before.
+    /// The floors raised to these counts, never lowered.
     #[must_use]
     pub fn raised(mut self, counts: &BTreeMap<String, Count>) -> Self {
         for (area, count) in counts {
@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn floors_only_go_up() {
+    fn floors_only_increase() {
         let raised = |from: &str, passed| floors(from).raised(&counts(passed));
         assert_eq!(raised("[areas]\nhttp = 5\n", 3), floors("[areas]\nhttp = 5\n"));
         assert_eq!(raised("[areas]\nhttp = 5\n", 6), floors("[areas]\nhttp = 6\n"));
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_floors_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("floors.toml");
         let floors = floors("[areas]\nhttp = 5\n");

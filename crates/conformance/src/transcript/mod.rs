@@ -1,7 +1,7 @@
 //! Recorded responses of kube-apiserver: the same requests are sent again, and the responses compared.
 //!
 //! A file has one case per line, as `reference/README.md` describes it, and may be compressed with gzip. `case` is that
-//! format, `body` makes the requests, `run` sends them and compares, `floors` holds what must pass. Start reading at
+//! format, `body` builds the requests, `run` sends them and compares, `floors` holds what must pass. Start reading at
 //! [`replay`].
 
 mod body;
@@ -24,12 +24,12 @@ pub use case::{BodyFrom, Case, Expect, Step};
 pub use floors::Floors;
 pub use run::Runner;
 
-/// What became of one case.
+/// The result of one case.
 #[derive(Debug)]
 pub struct Outcome {
     pub id: String,
     pub area: String,
-    /// With the step's number, method and path. None: the case passed.
+    /// With the step's number, method and path. Empty if the case passed.
     pub differences: Vec<(String, Difference)>,
 }
 
@@ -40,7 +40,7 @@ pub struct Count {
     pub total: usize,
 }
 
-/// Every case of a file whose name begins so.
+/// The cases of a file whose id has this prefix.
 pub fn read(path: &Path, prefix: &str) -> Result<Vec<Case>> {
     let text = text(path).with_context(|| format!("read {}", path.display()))?;
     let mut cases = Vec::new();
@@ -68,7 +68,7 @@ fn text(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Asks one server every case in order.
+/// Sends all cases to one server, in order.
 pub fn replay(endpoint: &Endpoint, cases: &[Case], ignored: &[String]) -> Vec<Outcome> {
     let mut runner = Runner::new(endpoint.clone());
     cases.iter().map(|case| runner.outcome(case, ignored)).collect()

@@ -1,4 +1,4 @@
-//! Asking: setup, steps in order, cleanup.
+//! Runs cases: setup, steps in order, cleanup.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::Outcome;
 use super::body;
 use super::case::{Case, Step};
 use crate::compare::{self, Difference};
-use crate::normal::{Normal, Seen};
-use crate::pace;
-use crate::wire::{Answer, Client, Endpoint};
+use crate::normalize::{NormalizedResponse, Normalizer};
+use crate::time;
+use crate::wire::{Client, Endpoint, Response};
 
-/// Asks one server; remembers which setups are done once and for all.
+/// Runs cases against one server. Setup steps marked `once` run only once per runner.
 #[derive(Debug)]
 pub struct Runner {
     client: Client,
     done: HashSet<String>,
 }
 
-const SETUP_AGAIN: Duration = Duration::from_millis(50);
-const STEP_AGAIN: Duration = Duration::from_millis(100);
+const SETUP_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+const STEP_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Runner {
     pub fn new(endpoint: Endpoint) -> Self {
@@ -35,7 +35,7 @@ impl Runner {
     /// Runs a case; a broken connection fails the case, not the run.
     pub(super) fn outcome(&mut self, case: &Case, ignored: &[String]) -> Outcome {
         let differences = match self.run(case) {
-            Ok(answers) => differences(case, &answers, ignored),
+            Ok(responses) => differences(case, &responses, ignored),
             Err(error) => vec![(String::new(), broken(&error))],
         };
         Outcome {
@@ -45,18 +45,18 @@ impl Runner {
         }
     }
 
-    /// The answers to the steps of a case, with placeholders.
-    pub fn run(&mut self, case: &Case) -> Result<Vec<Seen>> {
+    /// The normalized responses to the steps of a case.
+    pub fn run(&mut self, case: &Case) -> Result<Vec<NormalizedResponse>> {
         for step in &case.setup {
             self.set_up(step)?;
         }
-        let mut answers = Vec::new();
-        let seen = self.steps(case, &mut answers);
+        let mut responses = Vec::new();
+        let normalized = self.steps(case, &mut responses);
         for step in &case.cleanup {
-            // An object that is gone already is as good as deleted.
-            let _ = self.send(step, &answers);
+            // The object may have been deleted already.
+            let _ = self.send(step, &responses);
         }
-        seen
+        normalized
     }
 
     fn set_up(&mut self, step: &Step) -> Result<()> {
@@ -64,84 +64,93 @@ impl Runner {
         if step.once && self.done.contains(&key) {
             return Ok(());
         }
-        let is_done = |answer: &Answer| answer.status < 300 || answer.status == 409;
-        self.send_until(step, &[], SETUP_AGAIN, is_done)?;
+        let is_done = |response: &Response| response.status < 300 || response.status == 409;
+        self.send_until(step, &[], SETUP_RETRY_INTERVAL, is_done)?;
         self.done.insert(key);
-        pace::rest(Duration::from_millis(step.wait_ms));
+        time::sleep(Duration::from_millis(step.wait_ms));
         Ok(())
     }
 
-    fn steps(&mut self, case: &Case, answers: &mut Vec<Value>) -> Result<Vec<Seen>> {
-        let mut normal = Normal::new(pace::today());
-        let mut seen = Vec::new();
+    fn steps(&mut self, case: &Case, responses: &mut Vec<Value>) -> Result<Vec<NormalizedResponse>> {
+        let mut normalizer = Normalizer::new(time::timestamp());
+        let mut normalized = Vec::new();
         for step in &case.steps {
-            let mut answer = self.step(step, answers, &mut normal)?;
-            answers.push(std::mem::take(&mut answer.raw));
-            if answer.body.is_object() {
+            let mut response = self.step(step, responses, &mut normalizer)?;
+            responses.push(std::mem::take(&mut response.raw));
+            if response.body.is_object() {
                 for path in &step.mask {
-                    body::set(&mut answer.body, path, json!("<masked>"))?;
+                    body::set(&mut response.body, path, json!("<masked>"))?;
                 }
             }
             if step.status_only {
-                answer.body = Value::Null;
+                response.body = Value::Null;
             }
-            seen.push(answer);
+            normalized.push(response);
         }
-        Ok(seen)
+        Ok(normalized)
     }
 
-    fn step(&mut self, step: &Step, answers: &[Value], normal: &mut Normal) -> Result<Seen> {
-        pace::rest(Duration::from_millis(step.wait_ms));
-        normal.asked(step.body.as_deref().unwrap_or_default());
-        let wanted = step.expect.as_ref().map(|expect| expect.status);
-        let is_wanted = |answer: &Answer| wanted.is_none_or(|wanted| wanted == answer.status);
-        let answer = self.send_until(step, answers, STEP_AGAIN, is_wanted)?;
-        Ok(normal.answer(&answer, step.is_watch()))
+    fn step(
+        &mut self,
+        step: &Step,
+        responses: &[Value],
+        normalizer: &mut Normalizer,
+    ) -> Result<NormalizedResponse> {
+        time::sleep(Duration::from_millis(step.wait_ms));
+        normalizer.note_generate_names(step.body.as_deref().unwrap_or_default());
+        let expected = step.expect.as_ref().map(|expect| expect.status);
+        let is_expected = |response: &Response| expected.is_none_or(|expected| expected == response.status);
+        let response = self.send_until(step, responses, STEP_RETRY_INTERVAL, is_expected)?;
+        Ok(normalizer.normalize(&response, step.is_watch()))
     }
 
-    /// Repeats a request while the answer is not the wanted one and the step's patience lasts.
+    /// Repeats a request until the response is the expected one or the step's retry time is over.
     fn send_until(
         &mut self,
         step: &Step,
-        answers: &[Value],
+        responses: &[Value],
         pause: Duration,
-        is_wanted: impl Fn(&Answer) -> bool,
-    ) -> Result<Answer> {
-        let patience = Duration::from_millis(step.retry_ms);
-        let start = pace::now();
+        is_expected: impl Fn(&Response) -> bool,
+    ) -> Result<Response> {
+        let timeout = Duration::from_millis(step.retry_ms);
+        let start = time::now();
         loop {
-            let answer = self.send(step, answers)?;
-            if is_wanted(&answer) || start.elapsed() >= patience {
-                return Ok(answer);
+            let response = self.send(step, responses)?;
+            if is_expected(&response) || start.elapsed() >= timeout {
+                return Ok(response);
             }
-            pace::rest(pause);
+            time::sleep(pause);
         }
     }
 
-    fn send(&mut self, step: &Step, answers: &[Value]) -> Result<Answer> {
-        Ok(self.client.ask(&body::request(step, answers)?)?)
+    fn send(&mut self, step: &Step, responses: &[Value]) -> Result<Response> {
+        Ok(self.client.send(&body::request(step, responses)?)?)
     }
 }
 
-fn differences(case: &Case, answers: &[Seen], ignored: &[String]) -> Vec<(String, Difference)> {
-    let mut found = Vec::new();
-    for (number, (step, seen)) in case.steps.iter().zip(answers).enumerate() {
+fn differences(
+    case: &Case,
+    responses: &[NormalizedResponse],
+    ignored: &[String],
+) -> Vec<(String, Difference)> {
+    let mut all = Vec::new();
+    for (number, (step, response)) in case.steps.iter().zip(responses).enumerate() {
         let Some(expect) = &step.expect else { continue };
-        let place = format!("step {number} {} {}", step.method, step.path);
-        let differences = compare::answers(&expect.seen(), seen, ignored);
-        found.extend(
+        let location = format!("step {number} {} {}", step.method, step.path);
+        let differences = compare::responses(&expect.to_response(), response, ignored);
+        all.extend(
             differences
                 .into_iter()
-                .map(|difference| (place.clone(), difference)),
+                .map(|difference| (location.clone(), difference)),
         );
     }
-    found
+    all
 }
 
 fn broken(error: &anyhow::Error) -> Difference {
     Difference {
         path: "/".to_owned(),
-        wanted: json!("an answer"),
-        got: json!(format!("{error:#}")),
+        expected: json!("a response"),
+        actual: json!(format!("{error:#}")),
     }
 }

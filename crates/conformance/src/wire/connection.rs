@@ -1,4 +1,4 @@
-//! One connection with one request under way: written whole or in pieces, read to the end of its answer.
+//! A connection with at most one request in flight.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use rustls::{ClientConnection, StreamOwned};
 
 use super::Request;
-use super::answer::{self, Answer, Head};
+use super::response::{self, Head, Response};
 
 pub(crate) enum Stream {
     Plain(TcpStream),
@@ -19,8 +19,8 @@ pub struct Connection {
     stream: Stream,
     host: String,
     authorization: Option<String>,
-    /// What came and was not used yet.
-    inbox: Vec<u8>,
+    /// Received bytes that are not consumed yet.
+    buffer: Vec<u8>,
 }
 
 const READ_BYTES: usize = 32 << 10;
@@ -33,17 +33,17 @@ impl Connection {
             stream,
             host,
             authorization,
-            inbox: Vec::new(),
+            buffer: Vec::new(),
         }
     }
 
-    /// Sends a request and reads the whole answer.
-    pub fn ask(&mut self, request: &Request) -> io::Result<Answer> {
+    /// Sends a request and reads the whole response.
+    pub fn round_trip(&mut self, request: &Request) -> io::Result<Response> {
         let bytes = self.to_bytes(request);
         let sent = self.send(&bytes);
-        // A server may answer before it has read everything, and close: its answer counts.
+        // A server may respond before it has read the whole request, and close: its response counts.
         match self.receive(&request.method) {
-            Ok(answer) => Ok(answer),
+            Ok(response) => Ok(response),
             Err(error) => Err(sent.err().unwrap_or(error)),
         }
     }
@@ -59,41 +59,41 @@ impl Connection {
         self.stream.flush()
     }
 
-    /// Reads the answer to what was sent.
-    pub fn receive(&mut self, method: &str) -> io::Result<Answer> {
+    /// Reads a response.
+    pub fn receive(&mut self, method: &str) -> io::Result<Response> {
         let head = self.receive_head()?;
         self.receive_body(head, method)
     }
 
-    fn receive_body(&mut self, head: Head, method: &str) -> io::Result<Answer> {
+    fn receive_body(&mut self, head: Head, method: &str) -> io::Result<Response> {
         let mut body = Vec::new();
         if head.has_body(method) {
             match head.framing() {
-                answer::Framing::Length(length) => self.receive_length(length, &mut body)?,
-                answer::Framing::Chunked => self.receive_chunks(&mut body)?,
-                answer::Framing::UntilClosed => self.receive_rest(&mut body)?,
+                response::BodyFraming::Length(length) => self.receive_length(length, &mut body)?,
+                response::BodyFraming::Chunked => self.receive_chunks(&mut body)?,
+                response::BodyFraming::UntilClosed => self.receive_rest(&mut body)?,
             }
         }
-        Ok(head.into_answer(body))
+        Ok(head.into_response(body))
     }
 
-    /// Reads the answer to a watch: all of a refusal, and of a stream, which may never end, nothing but its start.
-    pub fn receive_start(&mut self, method: &str) -> io::Result<Answer> {
+    /// Reads the response to a watch: all of an error, but only the head of a stream, which may never end.
+    pub fn receive_start(&mut self, method: &str) -> io::Result<Response> {
         let head = self.receive_head()?;
-        let mut answer = match head.status {
-            200 => head.into_answer(Vec::new()),
+        let mut response = match head.status {
+            200 => head.into_response(Vec::new()),
             _ => self.receive_body(head, method)?,
         };
-        answer.closes = true;
-        Ok(answer)
+        response.closes = true;
+        Ok(response)
     }
 
-    /// Interim answers (1xx) are passed over.
+    /// Skips informational responses (1xx).
     fn receive_head(&mut self) -> io::Result<Head> {
         loop {
-            match Head::parse(&self.inbox)? {
+            match Head::parse(&self.buffer)? {
                 Some((head, length)) => {
-                    self.inbox.drain(..length);
+                    self.buffer.drain(..length);
                     if head.status >= 200 || head.status == 101 {
                         return Ok(head);
                     }
@@ -104,10 +104,10 @@ impl Connection {
     }
 
     fn receive_length(&mut self, length: usize, body: &mut Vec<u8>) -> io::Result<()> {
-        while self.inbox.len() < length {
+        while self.buffer.len() < length {
             self.read_more()?;
         }
-        body.extend(self.inbox.drain(..length));
+        body.extend(self.buffer.drain(..length));
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Connection {
             let line = self.receive_line()?;
             let size = line.split(';').next().unwrap_or_default().trim();
             let size = usize::from_str_radix(size, 16)
-                .map_err(|_| io::Error::other(format!("{line:?} is no chunk size")))?;
+                .map_err(|_| io::Error::other(format!("invalid chunk size {line:?}")))?;
             if size == 0 {
                 while !self.receive_line()?.is_empty() {}
                 return Ok(());
@@ -128,7 +128,7 @@ impl Connection {
 
     fn receive_rest(&mut self, body: &mut Vec<u8>) -> io::Result<()> {
         loop {
-            body.append(&mut self.inbox);
+            body.append(&mut self.buffer);
             match self.read_more() {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -139,8 +139,8 @@ impl Connection {
 
     fn receive_line(&mut self) -> io::Result<String> {
         loop {
-            if let Some(end) = self.inbox.windows(2).position(|pair| pair == b"\r\n") {
-                let line: Vec<u8> = self.inbox.drain(..end + 2).take(end).collect();
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.buffer.drain(..end + 2).take(end).collect();
                 return Ok(String::from_utf8_lossy(&line).into_owned());
             }
             self.read_more()?;
@@ -148,10 +148,10 @@ impl Connection {
     }
 
     fn read_more(&mut self) -> io::Result<()> {
-        let start = self.inbox.len();
-        self.inbox.resize(start + READ_BYTES, 0);
-        let read = self.stream.read(&mut self.inbox[start..]);
-        self.inbox.truncate(start + *read.as_ref().unwrap_or(&0));
+        let start = self.buffer.len();
+        self.buffer.resize(start + READ_BYTES, 0);
+        let read = self.stream.read(&mut self.buffer[start..]);
+        self.buffer.truncate(start + *read.as_ref().unwrap_or(&0));
         match read? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
@@ -198,16 +198,16 @@ mod tests {
 
     use super::*;
 
-    /// What is read from a server that sends these bytes and closes.
+    /// The response read from a server that sends these bytes and closes.
     #[track_caller]
     fn check(sent: &'static [u8], expected: Result<(u16, &str), io::ErrorKind>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let answer = std::thread::scope(|scope| {
+        let response = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().unwrap();
-                let mut asked = [0; 4];
-                stream.read_exact(&mut asked).unwrap();
+                let mut received = [0; 4];
+                stream.read_exact(&mut received).unwrap();
                 stream.write_all(sent).unwrap();
             });
             let stream = Stream::Plain(TcpStream::connect(address).unwrap());
@@ -215,13 +215,13 @@ mod tests {
             connection.send(b"GET ").unwrap();
             connection.receive("GET")
         });
-        let got = answer.map(|answer| (answer.status, String::from_utf8(answer.body).unwrap()));
+        let actual = response.map(|response| (response.status, String::from_utf8(response.body).unwrap()));
         let expected = expected.map(|(status, body)| (status, body.to_owned()));
-        assert_eq!(got.map_err(|error| error.kind()), expected);
+        assert_eq!(actual.map_err(|error| error.kind()), expected);
     }
 
     #[test]
-    fn the_end_of_a_body_is_told_in_three_ways() {
+    fn a_body_is_framed_in_three_ways() {
         check(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", Ok((200, "hi")));
         check(
             b"HTTP/1.1 404 N\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2;x=y\r\nbc\r\n0\r\n\r\n",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_answers_are_passed_over() {
+    fn informational_responses_are_skipped() {
         check(
             b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
             Ok((200, "")),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_off_is_an_error() {
+    fn a_truncated_response_is_an_error() {
         check(
             b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi",
             Err(io::ErrorKind::UnexpectedEof),

@@ -1,4 +1,4 @@
-//! Where a server is, whom to trust there, and what to show.
+//! The address of a server, its trusted CA, and the client's credentials.
 
 use std::fmt;
 use std::io;
@@ -16,25 +16,25 @@ use setpoint_client::kubeconfig::{self, Identity};
 use super::{Caller, Connection};
 use crate::wire::connection::Stream;
 
-/// A server that is silent for so long has lost the request.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Read and write timeout.
+const IO_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How to reach a server as somebody, and as nobody.
+/// A server's address, with TLS configurations and token for its callers.
 #[derive(Clone)]
 pub struct Endpoint {
     host: String,
     port: u16,
-    /// For the owner and for everyone else; absent for a server without TLS.
+    /// With and without the owner's client certificate; absent for a server without TLS.
     tls: Option<(Arc<ClientConfig>, Arc<ClientConfig>)>,
     token: Option<String>,
 }
 
-/// Why a server cannot be asked at all.
+/// Why an endpoint is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::Error),
-    #[error("{0:?} is no address such as https://127.0.0.1:6443")]
+    #[error("invalid address {0:?}: expected a URL such as https://127.0.0.1:6443")]
     Address(String),
     #[error(transparent)]
     Trust(#[from] http::Error),
@@ -48,7 +48,7 @@ impl Endpoint {
         Self::new(&Kubeconfig::read(path)?.connection(None)?)
     }
 
-    /// A server by its address, whose certificate nobody vouches for.
+    /// A server by its URL. Its certificate is not verified.
     pub fn of_address(server: &str, token: Option<&str>) -> Result<Self, Error> {
         Self::new(&kubeconfig::Connection {
             server: server.trim_end_matches('/').to_owned(),
@@ -60,12 +60,12 @@ impl Endpoint {
 
     pub fn new(connection: &kubeconfig::Connection) -> Result<Self, Error> {
         let (is_tls, host, port) =
-            parts(&connection.server).ok_or_else(|| Error::Address(connection.server.clone()))?;
+            parse_url(&connection.server).ok_or_else(|| Error::Address(connection.server.clone()))?;
         let tls = match is_tls {
             true => {
-                let mut nobodys = connection.clone();
-                nobodys.identity = Identity::Anonymous;
-                Some((tls(connection)?, tls(&nobodys)?))
+                let mut anonymous = connection.clone();
+                anonymous.identity = Identity::Anonymous;
+                Some((tls(connection)?, tls(&anonymous)?))
             }
             false => None,
         };
@@ -81,7 +81,7 @@ impl Endpoint {
         })
     }
 
-    /// What stands in the `Host` header.
+    /// The value of the `Host` header.
     pub fn host(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
@@ -89,12 +89,16 @@ impl Endpoint {
     pub fn connect(&self, caller: &Caller) -> io::Result<Connection> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE))?;
-        stream.set_write_timeout(Some(SILENCE))?;
+        stream.set_read_timeout(Some(IO_TIMEOUT))?;
+        stream.set_write_timeout(Some(IO_TIMEOUT))?;
         let stream = match &self.tls {
             None => Stream::Plain(stream),
-            Some((owner, everyone)) => {
-                let config = if *caller == Caller::Owner { owner } else { everyone };
+            Some((owner, anonymous)) => {
+                let config = if *caller == Caller::Owner {
+                    owner
+                } else {
+                    anonymous
+                };
                 let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
                 let session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
                 Stream::Tls(Box::new(StreamOwned::new(session, stream)))
@@ -102,38 +106,38 @@ impl Endpoint {
         };
         let authorization = match caller {
             Caller::Owner => self.token.clone(),
-            Caller::Nobody => None,
+            Caller::Anonymous => None,
             Caller::Header(value) => Some(value.clone()),
         };
         Ok(Connection::new(stream, self.host(), authorization))
     }
 }
 
-/// Secrets do not show.
+/// Without credentials.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Endpoint({})", self.host())
     }
 }
 
-/// Whether TLS is spoken, the host and the port.
-fn parts(server: &str) -> Option<(bool, String, u16)> {
+/// Parses a URL into whether it uses TLS, the host and the port.
+fn parse_url(server: &str) -> Option<(bool, String, u16)> {
     let (scheme, rest) = server.split_once("://")?;
     let authority = rest.split('/').next()?;
-    let (is_tls, usual) = match scheme {
+    let (is_tls, default_port) = match scheme {
         "https" => (true, 443),
         "http" => (false, 80),
         _ => return None,
     };
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-        _ => (authority, usual),
+        _ => (authority, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (!host.is_empty()).then(|| (is_tls, host.to_owned(), port))
 }
 
-/// What the connection asks for, over HTTP/1.1: requests are written by hand here.
+/// The TLS configuration of the connection, without ALPN: only HTTP/1.1 is supported here.
 fn tls(connection: &kubeconfig::Connection) -> Result<Arc<ClientConfig>, Error> {
     let mut config = tls::client_config(connection)?;
     config.alpn_protocols.clear();
@@ -147,7 +151,7 @@ mod tests {
     #[track_caller]
     fn check(server: &str, expected: Option<(bool, &str, u16)>) {
         let expected = expected.map(|(is_tls, host, port)| (is_tls, host.to_owned(), port));
-        assert_eq!(parts(server), expected);
+        assert_eq!(parse_url(server), expected);
     }
 
     #[test]

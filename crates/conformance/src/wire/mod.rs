@@ -1,20 +1,20 @@
-//! HTTP/1.1 by hand: what is sent is exactly what was written down, and what comes back is shown as it came.
+//! A minimal HTTP/1.1 client: it sends requests byte for byte as given, and returns responses unchanged.
 //!
-//! A polite client would repair odd paths, refuse broken bodies and fold headers; here these are the point. Blocking,
-//! since every caller waits for its answer. Start reading at [`Client`].
+//! A regular client would normalize odd paths, reject invalid bodies and fold headers; the tests need them as they are.
+//! Blocking, since every caller waits for its response. Start reading at [`Client`].
 
-mod answer;
 mod connection;
 mod endpoint;
+mod response;
 
 use std::collections::HashMap;
 use std::io;
 
-pub use answer::Answer;
 pub use connection::Connection;
 pub use endpoint::{Endpoint, Error};
+pub use response::Response;
 
-/// One request as it goes out.
+/// A request as it is sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     pub method: String,
@@ -25,19 +25,19 @@ pub struct Request {
     pub caller: Caller,
 }
 
-/// Who asks.
+/// The identity of a request's caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Caller {
     /// The identity of the endpoint.
     #[default]
     Owner,
-    /// Nobody: no certificate, no header.
-    Nobody,
-    /// Nobody's certificate, and this `Authorization` header.
+    /// No client certificate, no `Authorization` header.
+    Anonymous,
+    /// No client certificate, and this `Authorization` header.
     Header(String),
 }
 
-/// A server and the connections kept to it, one for each caller.
+/// A client of one server, with one persistent connection per caller.
 #[derive(Debug)]
 pub struct Client {
     pub endpoint: Endpoint,
@@ -67,7 +67,7 @@ impl Request {
         self.header("Content-Type", content_type)
     }
 
-    /// The bytes of the request, for a host.
+    /// The encoded request.
     pub fn to_bytes(&self, host: &str, authorization: Option<&str>) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\nHost: {host}\r\n", self.method, self.path);
         if let Some(value) = authorization {
@@ -98,24 +98,24 @@ impl Client {
         }
     }
 
-    /// Asks, once more over a new connection where the kept one is broken.
-    pub fn ask(&mut self, request: &Request) -> io::Result<Answer> {
+    /// Sends a request and returns its response. If the persistent connection is broken, it retries on a new one.
+    pub fn send(&mut self, request: &Request) -> io::Result<Response> {
         if let Some(connection) = self.connections.get_mut(&request.caller) {
-            match connection.ask(request) {
-                Ok(answer) => return Ok(self.keep_if_open(request, answer)),
+            match connection.round_trip(request) {
+                Ok(response) => return Ok(self.keep_if_open(request, response)),
                 Err(_) => self.connections.remove(&request.caller),
             };
         }
         let mut connection = self.endpoint.connect(&request.caller)?;
-        let answer = connection.ask(request)?;
+        let response = connection.round_trip(request)?;
         self.connections.insert(request.caller.clone(), connection);
-        Ok(self.keep_if_open(request, answer))
+        Ok(self.keep_if_open(request, response))
     }
 
-    fn keep_if_open(&mut self, request: &Request, answer: Answer) -> Answer {
-        if answer.closes {
+    fn keep_if_open(&mut self, request: &Request, response: Response) -> Response {
+        if response.closes {
             self.connections.remove(&request.caller);
         }
-        answer
+        response
     }
 }

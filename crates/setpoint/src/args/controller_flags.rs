@@ -1,4 +1,4 @@
-//! How the controllers are set up, by the flags that kube-controller-manager has for it.
+//! Flags of the controllers, with kube-controller-manager's names and defaults.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,95 +7,98 @@ use std::time::Duration;
 use setpoint_controllers as controllers;
 use setpoint_controllers::cidr::Cidr;
 
-/// What may be said about the controllers.
+/// The flags of the controllers.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Controllers")]
 pub(crate) struct ControllerFlags {
-    /// Give every node a range of addresses for its pods, out of `--cluster-cidr`.
+    /// Should CIDRs for pods be allocated and set on nodes. Requires `--cluster-cidr`.
     #[arg(long)]
     pub allocate_node_cidrs: bool,
-    /// The addresses that pods may have: a range, or one of each family.
+    /// CIDR range for pods in the cluster: one range, or one of each IP family.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub cluster_cidr: Vec<Cidr>,
-    /// How many bits all addresses of a node have in common.
+    /// Mask size for the IPv4 node CIDR.
     #[arg(long, value_name = "BITS", default_value_t = 24)]
     pub node_cidr_mask_size: u32,
-    /// The same, of addresses of the newer family.
+    /// Mask size for the IPv6 node CIDR.
     #[arg(long, value_name = "BITS", default_value_t = 64)]
     pub node_cidr_mask_size_ipv6: u32,
-    /// The certificate of the authority that signs requests, in PEM; the cluster's own unless it is given.
+    /// Filename containing a PEM-encoded X509 CA certificate used to issue cluster-scoped certificates [default: the
+    /// cluster's own CA].
     #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
     pub cluster_signing_cert_file: Option<PathBuf>,
-    /// The key of that authority, in PEM.
+    /// Filename containing the PEM-encoded private key of that CA.
     #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
     pub cluster_signing_key_file: Option<PathBuf>,
-    /// How long the certificates that the cluster signs last at most, such as `8760h`.
+    /// The max length of duration signed certificates will be given, such as `8760h`.
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = super::duration)]
     pub cluster_signing_duration: Duration,
-    /// How many CronJobs are looked after at a time.
+    /// The number of CronJob objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_cron_job_syncs: usize,
-    /// How many DaemonSets are looked after at a time.
+    /// The number of DaemonSet objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 2)]
     concurrent_daemonset_syncs: usize,
-    /// How many Deployments are looked after at a time.
+    /// The number of Deployment objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_deployment_syncs: usize,
-    /// How many services have their Endpoints looked after at a time.
+    /// The number of Services whose Endpoints are synced concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_endpoint_syncs: usize,
-    /// How many HorizontalPodAutoscalers are looked after at a time.
+    /// The number of HorizontalPodAutoscaler objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_horizontal_pod_autoscaler_syncs: usize,
-    /// How many secrets for tokens of accounts are looked after at a time.
+    /// The number of service account token objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrent_serviceaccount_token_syncs: usize,
-    /// How many policies of admission are looked after at a time.
+    /// The number of ValidatingAdmissionPolicy status objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_validating_admission_policy_status_syncs: usize,
-    /// How often autoscalers look at their figures.
+    /// The period for syncing the number of pods in horizontal pod autoscaler.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = super::duration)]
     horizontal_pod_autoscaler_sync_period: Duration,
-    /// How long autoscalers wait before they take replicas away.
+    /// The period for which the autoscaler will look backwards and not scale down below any recommendation it made during
+    /// that period.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::duration)]
     horizontal_pod_autoscaler_downscale_stabilization: Duration,
-    /// How far from one the ratio of what is to what should be may be without effect.
+    /// The minimum change (from 1.0) in the desired-to-actual metrics ratio for the autoscaler to consider scaling.
     #[arg(long, value_name = "RATIO", default_value_t = 0.1)]
     horizontal_pod_autoscaler_tolerance: f64,
-    /// How long the processor time of new pods may be what they need to start.
+    /// The period after pod start when CPU samples might be skipped.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::duration)]
     horizontal_pod_autoscaler_cpu_initialization_period: Duration,
-    /// So soon after its start a pod that is told not to be ready has never been.
+    /// The period after pod start during which readiness changes will be treated as initial readiness.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::duration)]
     horizontal_pod_autoscaler_initial_readiness_delay: Duration,
-    /// How many Jobs are looked after at a time.
+    /// The number of Job objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_job_syncs: usize,
-    /// How many ReplicationControllers are looked after at a time.
+    /// The number of ReplicationController objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_rc_syncs: usize,
-    /// How many ReplicaSets are looked after at a time.
+    /// The number of ReplicaSet objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_replicaset_syncs: usize,
-    /// How many ResourceQuotas are counted at a time.
+    /// The number of ResourceQuota objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_resource_quota_syncs: usize,
-    /// How many services have their EndpointSlices looked after at a time.
+    /// The number of Services whose EndpointSlices are synced concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_service_endpoint_syncs: usize,
-    /// How many StatefulSets are looked after at a time.
+    /// The number of StatefulSet objects that are allowed to sync concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_statefulset_syncs: usize,
-    /// How many finished Jobs are looked after at a time.
+    /// The number of finished Jobs whose TTL is synced concurrently.
     #[arg(long, value_name = "N", default_value_t = 5)]
     concurrent_ttl_after_finished_syncs: usize,
-    /// How many pods that have come to their end are kept; 0 keeps all.
+    /// Number of terminated pods that can exist before the terminated pod garbage collector starts deleting terminated
+    /// pods. 0 disables it.
     #[arg(long, value_name = "N", default_value_t = 12_500)]
     pub terminated_pod_gc_threshold: usize,
 }
 
 impl ControllerFlags {
-    /// What autoscalers go by.
+    /// The settings of the HorizontalPodAutoscaler controller.
     pub(crate) fn autoscaler_settings(&self) -> controllers::horizontal_pod_autoscaler::Settings {
         controllers::horizontal_pod_autoscaler::Settings {
             period: self.horizontal_pod_autoscaler_sync_period,
@@ -106,7 +109,7 @@ impl ControllerFlags {
         }
     }
 
-    /// How many objects the controllers work on at a time, by their names.
+    /// The number of concurrent syncs of each controller, by controller name.
     pub(crate) fn concurrent_syncs(&self) -> BTreeMap<&'static str, usize> {
         BTreeMap::from([
             (

@@ -1,7 +1,7 @@
-//! `setpoint new controller`: a project that builds, passes its test and runs, to be made into one's own.
+//! `setpoint new controller`: generates a controller project that builds, passes its test and runs.
 //!
-//! The template is a real project, `examples/greeter-operator`, which is built and tested with everything else here; what
-//! is written is that project under other names. So the template cannot fall behind the library.
+//! The template is a real project, `examples/greeter-operator`, which is built and tested with the workspace; the output
+//! is that project with its names replaced. So the template cannot fall behind the library.
 
 mod template_names;
 
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::args;
 use template_names::TemplateNames;
 
-/// The files of the template, each with the name it has in the project.
+/// The files of the template, by their paths in the project.
 const FILES: &[(&str, &str)] = &[
     (
         "Cargo.toml",
@@ -50,48 +50,49 @@ const FILES: &[(&str, &str)] = &[
     (".gitignore", "/target\n"),
 ];
 
-/// What the template takes from the workspace, and a project of its own cannot: the lints, and the licence, which is its
-/// author's to choose.
+/// Lines of the template that only work inside the workspace: its lints, and its licence, which the author of the project
+/// chooses.
 const WORKSPACE_ONLY: &[&str] = &["[lints]\nworkspace = true\n\n", "license.workspace = true\n"];
 
-/// Writes the project and says what to do with it.
+/// Writes the project and prints the next commands.
 pub(crate) fn controller(args: &args::NewController) -> Result<()> {
     let source = source(args.setpoint.as_deref())?;
-    let words = TemplateNames::new(&args.name, args.kind.as_deref(), &args.group, &source)?;
+    let names = TemplateNames::new(&args.name, args.kind.as_deref(), &args.group, &source)?;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     if dir.exists() {
-        bail!("{} is there already", dir.display());
+        bail!("{} already exists", dir.display());
     }
     for (name, text) in FILES {
         let text = WORKSPACE_ONLY
             .iter()
             .fold((*text).to_owned(), |text, ours| text.replace(ours, ""));
-        write(&dir.join(words.render(name)), &words.render(&text))?;
+        write(&dir.join(names.render(name)), &names.render(&text))?;
     }
-    println!("{} is written. Go there, and then:\n", dir.display());
+    println!("Created {}. Next, in that directory:\n", dir.display());
     println!("  cargo test                                    # against a server in the test's own process");
-    println!("  cargo run -- manifests | kubectl apply -f -   # the kind, and what the program may do");
-    println!("  cargo run                                     # runs it");
+    println!("  cargo run -- manifests | kubectl apply -f -   # the CustomResourceDefinition and RBAC");
+    println!("  cargo run                                     # runs the controller");
     println!("  kubectl apply -f manifests/sample.yaml");
     Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    let folder = path.parent().context("a file lies in a folder")?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let parent = path.parent().context("the path has no parent directory")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Where the crates are that the project is built with: as told, or around the current folder.
+/// The source directory of Setpoint, whose crates the project is built with: as given, or at or above the current one.
 fn source(explicit: Option<&Path>) -> Result<PathBuf> {
-    let is_it = |dir: &Path| dir.join("crates/runtime/Cargo.toml").is_file();
-    let here = std::env::current_dir().context("there is no current folder")?;
+    let is_source = |dir: &Path| dir.join("crates/runtime/Cargo.toml").is_file();
+    let here = std::env::current_dir().context("cannot read the current directory")?;
     let found = match explicit {
-        Some(told) => Some(told).filter(|told| is_it(told)),
-        None => here.ancestors().find(|dir| is_it(dir)),
+        Some(dir) => Some(dir).filter(|dir| is_source(dir)),
+        None => here.ancestors().find(|dir| is_source(dir)),
     };
-    let found = found
-        .context("say with --setpoint where the source of Setpoint is: its crates are built from there")?;
+    let found = found.context(
+        "cannot find the source of Setpoint, which the project depends on; set it with --setpoint",
+    )?;
     found
         .canonicalize()
         .with_context(|| format!("cannot find {}", found.display()))

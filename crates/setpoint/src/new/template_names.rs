@@ -1,17 +1,17 @@
-//! The names in a project: those of the template, and what takes their place.
+//! The names in the template, and their replacements in a generated project.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
-/// What stands in a project where the template has its own names.
+/// The replacements of the template's names.
 #[derive(Debug)]
 pub(super) struct TemplateNames {
-    /// Those of the template, longer ones before those they begin with, and what takes their place.
+    /// The template's names, longer ones before their prefixes, and the replacement of each.
     replacements: [(&'static str, String); 7],
 }
 
-/// Words that no module can have for a name; `controller` is one in every project.
+/// Names that the module of the kind cannot have: Rust's keywords, and `controller`, a module of every project.
 const RESERVED: &[&str] = &[
     "as",
     "async",
@@ -65,16 +65,20 @@ impl TemplateNames {
         let name_is_fine =
             name.split('-').all(is_word) && name.starts_with(|letter: char| letter.is_ascii_lowercase());
         if !name_is_fine {
-            bail!("{name:?} is no name such as shop or shop-operator");
+            bail!(
+                "invalid name {name:?}: expected lower-case words joined by hyphens, such as backup-operator"
+            );
         }
         let kind = kind.map_or_else(|| kind_of(name), ToOwned::to_owned);
         let singular = kind.to_lowercase();
         let starts_well = kind.starts_with(|letter: char| letter.is_ascii_uppercase());
         if !starts_well || !is_word(&singular) || RESERVED.contains(&singular.as_str()) {
-            bail!("{kind:?} is no kind such as Shop");
+            bail!(
+                "invalid kind {kind:?}: expected an upper-case letter, then letters and digits, such as Backup"
+            );
         }
         if !group.contains('.') || !group.split(['.', '-']).all(is_word) {
-            bail!("{group:?} is no group such as example.com");
+            bail!("invalid group {group:?}: expected a DNS name such as example.com");
         }
         let source = format!("{}/crates", source.display());
         let pairs = [
@@ -89,9 +93,9 @@ impl TemplateNames {
         Ok(Self { replacements: pairs })
     }
 
-    /// The text with the words of the project. What has been put in is not looked at again.
+    /// The text with all names replaced. Replacements are not scanned for names again.
     pub(super) fn render(&self, text: &str) -> String {
-        let (mut made, mut rest) = (String::new(), text);
+        let (mut output, mut rest) = (String::new(), text);
         let next = |rest: &str| {
             let found = self
                 .replacements
@@ -102,11 +106,11 @@ impl TemplateNames {
                 .map(|(at, old, new)| (at, old.len(), new.to_owned()))
         };
         while let Some((at, len, new)) = next(rest) {
-            made.push_str(&rest[..at]);
-            made.push_str(&new);
+            output.push_str(&rest[..at]);
+            output.push_str(&new);
             rest = &rest[at + len..];
         }
-        made + rest
+        output + rest
     }
 }
 
@@ -117,7 +121,7 @@ fn is_word(word: &str) -> bool {
             .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
 }
 
-/// `shop-operator` looks after a Shop.
+/// `backup-operator` reconciles a Backup.
 fn kind_of(name: &str) -> String {
     let stem = ["-operator", "-controller"]
         .iter()
@@ -126,15 +130,15 @@ fn kind_of(name: &str) -> String {
     stem.unwrap_or(name).split('-').map(capital).collect()
 }
 
-/// As English has it, for most words.
+/// The English plural of most nouns.
 fn plural(word: &str) -> String {
-    let hisses = ["s", "x", "z", "ch", "sh"]
+    let sibilant = ["s", "x", "z", "ch", "sh"]
         .iter()
         .any(|ending| word.ends_with(ending));
     let before_y = word
         .strip_suffix('y')
         .filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
-    match (hisses, before_y) {
+    match (sibilant, before_y) {
         (true, _) => format!("{word}es"),
         (false, Some(stem)) => format!("{stem}ies"),
         (false, None) => format!("{word}s"),
@@ -147,20 +151,20 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, kind: Option<&str>, group: &str, expected: Option<&str>) {
-        let words = TemplateNames::new(name, kind, group, Path::new("/src")).ok();
+        let names = TemplateNames::new(name, kind, group, Path::new("/src")).ok();
         let template =
             "greeter-operator greeter_operator GreeterSpec greeters greeter.rs example.com ../../crates/api";
         assert_eq!(
-            words.map(|words| words.render(template)).as_deref(),
+            names.map(|names| names.render(template)).as_deref(),
             expected,
             "{name}"
         );
     }
 
     #[test]
-    fn each_name_of_the_template_gives_way_to_the_projects_own() {
-        let shop = "shop-operator shop_operator ShopSpec shops shop.rs my.org /src/crates/api";
-        check("shop-operator", None, "my.org", Some(shop));
+    fn each_name_of_the_template_is_replaced() {
+        let backup = "backup-operator backup_operator BackupSpec backups backup.rs my.org /src/crates/api";
+        check("backup-operator", None, "my.org", Some(backup));
         let box_ = "my-box my_box MyBoxSpec myboxes mybox.rs example.com /src/crates/api";
         check("my-box", None, "example.com", Some(box_));
         let policy = "guard guard PolicySpec policies policy.rs a.b /src/crates/api";
@@ -171,16 +175,16 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_project_can_have_are_refused() {
+    fn names_that_no_project_can_have_are_rejected() {
         for (name, kind, group) in [
-            ("Shop", None, "a.b"),
-            ("2shop", None, "a.b"),
-            ("shop-", None, "a.b"),
+            ("Backup", None, "a.b"),
+            ("2backup", None, "a.b"),
+            ("backup-", None, "a.b"),
             ("type", None, "a.b"),
-            ("shop", Some("shop"), "a.b"),
-            ("shop", Some("Controller"), "a.b"),
-            ("shop", None, "nodot"),
-            ("shop", None, "A.b"),
+            ("backup", Some("backup"), "a.b"),
+            ("backup", Some("Controller"), "a.b"),
+            ("backup", None, "nodot"),
+            ("backup", None, "A.b"),
         ] {
             check(name, kind, group, None);
         }

@@ -1,4 +1,4 @@
-//! Whether a certificate on disk may be used again.
+//! Whether a certificate on disk can be reused.
 
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
@@ -8,7 +8,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-/// Whether a certificate is good for exactly these names, sorted, and for some days to come.
+/// Whether a certificate has exactly these subject alternative names, sorted, and is valid for so many more days.
 pub(super) fn is_reusable(pem: &str, names: &[String], now: Timestamp, days: i64) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else {
         return false;

@@ -1,4 +1,4 @@
-//! Which certificates are made anew.
+//! Which certificates are reused, and which are issued again.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -11,7 +11,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 #[test]
-fn certificates_are_used_again() {
+fn certificates_are_reused() {
     let dir = tempfile::tempdir().unwrap();
     let first = Pki::open(dir.path(), LOOPBACK, at("2026-01-01T00:00:00Z")).unwrap();
     let second = Pki::open(dir.path(), LOOPBACK, at("2026-02-01T00:00:00Z")).unwrap();
@@ -21,9 +21,9 @@ fn certificates_are_used_again() {
     assert_eq!(first.proxy.certificate, second.proxy.certificate);
 }
 
-/// Who has a certificate of the proxy's authority may be anyone, so users must not get one of it.
+/// A client with a certificate of the front-proxy CA may impersonate any user, so users must not get one of it.
 #[test]
-fn the_proxy_has_an_authority_of_its_own() {
+fn the_front_proxy_has_its_own_ca() {
     let dir = tempfile::tempdir().unwrap();
     let pki = Pki::open(dir.path(), LOOPBACK, at("2026-01-01T00:00:00Z")).unwrap();
     assert_ne!(pki.proxy_authority.certificate, pki.authority.certificate);
@@ -55,7 +55,7 @@ fn another_address_needs_another_server_certificate() {
 }
 
 #[test]
-fn what_is_about_to_end_is_replaced() {
+fn a_certificate_that_is_about_to_expire_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let first = Pki::open(dir.path(), LOOPBACK, at("2026-01-01T00:00:00Z")).unwrap();
     let second = Pki::open(dir.path(), LOOPBACK, at("2026-12-20T00:00:00Z")).unwrap();
@@ -65,7 +65,7 @@ fn what_is_about_to_end_is_replaced() {
 }
 
 #[test]
-fn a_new_authority_signs_everything_anew() {
+fn a_new_ca_issues_all_certificates_again() {
     let dir = tempfile::tempdir().unwrap();
     let now = at("2026-01-01T00:00:00Z");
     let first = Pki::open(dir.path(), LOOPBACK, now).unwrap();
@@ -76,7 +76,7 @@ fn a_new_authority_signs_everything_anew() {
 }
 
 #[test]
-fn keys_are_for_their_owner_only() {
+fn keys_are_readable_by_their_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     Pki::open(dir.path(), LOOPBACK, at("2026-01-01T00:00:00Z")).unwrap();
     for name in ["ca.key", "server.key", "admin.key"] {

@@ -1,4 +1,4 @@
-//! Who may come in: the key that signs tokens, and everything that is built on it.
+//! Authentication and authorization: the key that signs service account tokens, and the `AccessControl` built on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use setpoint_auth::{AccessControl, Issuer, LazyCaches, keys};
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_runtime::Caches;
 
-/// The file of the key, beside the certificates.
+/// The file of the key, in the directory of the certificates.
 const KEY_FILE: &str = "service-account.key";
 
-/// Access over caches that are put in later: the registry's, which asks for answers before it is there.
+/// Builds the access control on caches that are set later: they are the registry's, which needs the authorizer to open.
 pub(super) fn open(
     pki: &Path,
     token_file: Option<&Path>,
@@ -23,12 +23,12 @@ pub(super) fn open(
 ) -> Result<(AccessControl, Arc<LazyCaches>)> {
     let key = keys::load_or_generate(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
     let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
-    let later = LazyCaches::new();
-    let caches: Arc<dyn Caches> = later.clone();
+    let lazy = LazyCaches::new();
+    let caches: Arc<dyn Caches> = lazy.clone();
     let tokens = token_file.map(read_tokens).transpose()?;
     let (uses, now) = (uses.clone(), clock.clone());
     let note = Arc::new(move |secret: &Stored| uses.note(secret, now.now()));
-    Ok((AccessControl::new(&caches, clock, issuer, tokens, note), later))
+    Ok((AccessControl::new(&caches, clock, issuer, tokens, note), lazy))
 }
 
 fn read_tokens(file: &Path) -> Result<TokenFile> {

@@ -1,4 +1,4 @@
-//! What callers may do, as admission asks it.
+//! Access checks of admission plugins, by the API server's authorizers.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use setpoint_admission::AccessAttributes;
 use setpoint_api::User;
 use setpoint_auth::authorize::{AccessTarget, Attributes, Authorize, Chain};
 
-/// The rights that the authorizers know of.
+/// Checks access with the authorizer chain.
 pub(super) struct AuthorizerAccessChecker(pub(super) Arc<Chain>);
 
 impl setpoint_admission::AccessChecker for AuthorizerAccessChecker {
-    fn is_allowed(&self, user: &User, right: &AccessAttributes<'_>) -> bool {
+    fn is_allowed(&self, user: &User, attributes: &AccessAttributes<'_>) -> bool {
         let object = AccessTarget::Resource {
-            group: right.group,
-            resource: right.resource,
-            subresource: right.subresource,
-            namespace: right.namespace,
-            name: right.name,
+            group: attributes.group,
+            resource: attributes.resource,
+            subresource: attributes.subresource,
+            namespace: attributes.namespace,
+            name: attributes.name,
         };
         self.0
-            .authorize(user, &Attributes::new(right.verb, object))
+            .authorize(user, &Attributes::new(attributes.verb, object))
             .is_allowed()
     }
 }
 
 impl std::fmt::Debug for AuthorizerAccessChecker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Rights")
+        f.write_str("AuthorizerAccessChecker")
     }
 }

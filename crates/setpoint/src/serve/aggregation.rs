@@ -1,4 +1,5 @@
-//! The servers behind this one: who is told of them, how they are reached, and how parts of this process reach them.
+//! Wiring of the aggregator: which controller registers aggregated API servers with it, how it connects to them, and
+//! how the controllers of this process send requests to them.
 
 use std::sync::Arc;
 
@@ -18,20 +19,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pki::Pki;
 
-/// The other servers, as the parts of this process know them.
+/// The aggregator and the handles that other components have of it.
 pub(super) struct Aggregation {
     pub(super) aggregator: Arc<Aggregator>,
-    /// What this server and the others serve together.
+    /// The API of this server and of all aggregated API servers, for the controllers' clients.
     pub(super) serve: Arc<dyn Serve>,
     metrics: Arc<AvailabilityMetrics>,
 }
 
 impl Aggregation {
     pub(super) fn open(pki: &Pki, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let resolver = ServiceResolver::new(&**registry).context("services are not served")?;
+        let resolver = ServiceResolver::new(&**registry).context("the registry has no Service cache")?;
         let resolve = move |service: &ServiceReference| {
-            let found = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
-            found.map(|(host, port)| BackendAddress {
+            let endpoint = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
+            endpoint.map(|(host, port)| BackendAddress {
                 secure: true,
                 host,
                 port,
@@ -44,7 +45,7 @@ impl Aggregation {
         let serve = Router {
             aggregator: aggregator.clone(),
             local: registry.clone(),
-            remote: Arc::new(remote.context("cannot reach other servers")?),
+            remote: Arc::new(remote.context("cannot create the client of aggregated API servers")?),
         };
         Ok(Self {
             aggregator,
@@ -53,44 +54,44 @@ impl Aggregation {
         })
     }
 
-    /// What the controllers are told: whom to tell, and whom to ask.
+    /// What the APIService controllers call: one registers all remote APIServices, the other probes one of them.
     pub(super) fn hooks(&self) -> AggregatorHooks {
         let (registering, probing) = (self.aggregator.clone(), self.aggregator.clone());
         AggregatorHooks::new(
             self.metrics.clone(),
             move |all| registering.register(all.into_iter().map(remote).collect()),
             move |one| {
-                let asked = probing.clone();
-                Box::pin(async move { asked.probe(&remote(one)).await })
+                let aggregator = probing.clone();
+                Box::pin(async move { aggregator.probe(&remote(one)).await })
             },
         )
     }
 
-    /// The figures of the others.
+    /// The availability metrics of APIServices.
     pub(super) fn metrics_source(&self) -> Box<dyn MetricsSource> {
         Box::new(AvailabilitySource(self.metrics.clone()))
     }
 }
 
-/// Keeps in touch with the others until stopped.
+/// Refreshes the discovery of aggregated API servers until stopped.
 pub(super) async fn run(aggregator: Arc<Aggregator>, stop: CancellationToken) -> Result<()> {
     aggregator.run(stop).await;
     Ok(())
 }
 
-/// What can be listed and deleted at other servers.
+/// The resources of aggregated API servers that can be listed and deleted.
 pub(super) fn resources(aggregator: &Aggregator) -> impl Iterator<Item = Resource> {
     let has = |verbs: &[String], verb: &str| verbs.iter().any(|one| one == verb);
     let listed = aggregator.resources().into_iter();
-    let kept = listed.filter(move |one| has(&one.verbs, "list") && has(&one.verbs, "delete"));
-    kept.map(|one| Resource {
+    let deletable = listed.filter(move |one| has(&one.verbs, "list") && has(&one.verbs, "delete"));
+    deletable.map(|one| Resource {
         gvk: one.gvk,
         gvr: one.gvr,
         namespaced: one.namespaced,
     })
 }
 
-/// The same server in the words of both rooms.
+/// Converts from the controllers' type to the API server's.
 fn remote(api_service: RemoteApiService) -> Remote {
     Remote {
         name: api_service.name,

@@ -1,4 +1,4 @@
-//! The audit log, where one is asked for: its policy, and where it is kept.
+//! The audit log, if the flags enable it: its policy and its file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::args::Up;
 const STANDARD_OUTPUT: &str = "-";
 const MEBIBYTE: u64 = 1 << 20;
 
-/// What the server tells, and what writes it. As with Kubernetes, a path without a policy tells nothing.
+/// The server's end of the audit log, and its writer. As in Kubernetes, a path without a policy logs nothing.
 pub(super) async fn open(args: &Up, clock: &Arc<dyn Clock>) -> Result<Option<(Audit, Writer)>> {
     let (Some(path), Some(policy)) = (&args.audit_log_path, &args.audit_policy_file) else {
         if args.audit_log_path.is_some() {
-            tracing::warn!("no audit policy file is given, so no audit event is recorded");
+            tracing::warn!("--audit-policy-file is not set, so no audit event is recorded");
         }
         return Ok(None);
     };

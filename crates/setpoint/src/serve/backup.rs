@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// The path of the backup.
 pub(crate) const PATH: &str = "/debug/setpoint/backup";
-/// How much of the file is read at a time.
+/// The size of the chunks in which the file is sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The path, and what it answers: a file made in `dir`, gone from there before it is sent.
+/// The route of the backup. The file is written to `dir` and unlinked before it is sent.
 pub(super) fn route(store: Store, dir: PathBuf) -> CustomRoute {
     let count = Arc::new(AtomicU64::new(0));
     let handler = move || -> setpoint_apiserver::RouteFuture {
@@ -48,7 +48,7 @@ async fn stream_backup(store: &Store, file: &Path) -> Result<Body, Box<dyn std::
     Ok(Body::Stream(Box::pin(sent)))
 }
 
-/// A file on its way out.
+/// A file as response body.
 struct FileStream {
     file: File,
     buffer: Vec<u8>,
@@ -57,11 +57,11 @@ struct FileStream {
 impl ByteStream for FileStream {
     fn poll_chunk(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let this = self.get_mut();
-        let mut piece = ReadBuf::new(&mut this.buffer);
-        if let Err(error) = ready!(Pin::new(&mut this.file).poll_read(context, &mut piece)) {
+        let mut chunk = ReadBuf::new(&mut this.buffer);
+        if let Err(error) = ready!(Pin::new(&mut this.file).poll_read(context, &mut chunk)) {
             return Poll::Ready(Some(Err(error)));
         }
-        match piece.filled() {
+        match chunk.filled() {
             [] => Poll::Ready(None),
             bytes => Poll::Ready(Some(Ok(Bytes::copy_from_slice(bytes)))),
         }

@@ -1,4 +1,4 @@
-//! What must be well for the server to be alive and ready.
+//! The checks of `/livez` and `/readyz`.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use setpoint_registry::Registry;
 use setpoint_runtime::Caches;
 use tokio_util::sync::CancellationToken;
 
-/// What Kubernetes does in steps of its own after its server has started, under the names probes ask for. Here they are
-/// parts of one start: whatever follows from the first objects is there once these are.
-const STARTED: [&str; 22] = [
+/// Kubernetes' post-start hooks, under the names that probes request. Here they are one step: all of them pass once the
+/// bootstrap objects exist.
+const POST_START_HOOKS: [&str; 22] = [
     "poststarthook/generic-apiserver-start-informers",
     "poststarthook/start-apiextensions-informers",
     "poststarthook/crd-informer-synced",
@@ -34,7 +34,7 @@ const STARTED: [&str; 22] = [
     "poststarthook/apiservice-openapi-controller",
 ];
 
-/// All checks, under the names that Kubernetes gives them.
+/// All checks, under Kubernetes' names.
 pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Check> {
     let (store, caches, stop) = (registry.store().clone(), registry.clone(), stop.clone());
     let mut checks = vec![
@@ -45,7 +45,7 @@ pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Che
         }),
         Check::ready("informer-sync", move || synced(&caches)),
     ];
-    checks.extend(STARTED.map(|name| {
+    checks.extend(POST_START_HOOKS.map(|name| {
         let registry = registry.clone();
         Check::live(name, move || started(&registry))
     }));
@@ -59,7 +59,7 @@ pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Che
 fn started(registry: &Registry) -> Result<(), String> {
     match registry.is_started() {
         true => Ok(()),
-        false => Err("the first objects are not there yet".to_owned()),
+        false => Err("the bootstrap objects do not exist yet".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The parts of the process: started together, and stopped together when one fails or someone says so.
+//! The components of the process: started together, and stopped together on a signal or when one of them ends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long parts may take to stop.
+/// How long components may take to stop.
 const GRACE: Duration = Duration::from_millis(900);
-/// What the process ends with when it is interrupted twice.
+/// The exit code when the process is interrupted twice.
 const INTERRUPTED: i32 = 130;
 
-/// The parts that are running.
+/// The running components.
 #[derive(Debug)]
 pub(super) struct Components {
     running: JoinSet<(&'static str, Result<()>)>,
@@ -25,7 +25,7 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Listens for signals from now on: a process that serves can be told to stop.
+    /// Listens for SIGINT and SIGTERM from now on, so that none is lost before `wait`.
     pub(super) fn new(stop: CancellationToken) -> Result<Self> {
         Ok(Self {
             running: JoinSet::new(),
@@ -35,16 +35,16 @@ impl Components {
         })
     }
 
-    /// Starts a part. It runs until its token is cancelled.
-    pub(super) fn start<F>(&mut self, name: &'static str, part: impl FnOnce(CancellationToken) -> F)
+    /// Starts a component. It runs until its token is cancelled.
+    pub(super) fn start<F>(&mut self, name: &'static str, component: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let part = part(self.stop.clone());
-        self.running.spawn(async move { (name, part.await) });
+        let component = component(self.stop.clone());
+        self.running.spawn(async move { (name, component.await) });
     }
 
-    /// Waits until someone says stop or a part ends, then stops all parts. What the first to fail says is the outcome.
+    /// Waits for a signal or until a component ends, then stops all components. Returns the error of the first to end.
     pub(super) async fn wait(mut self, clock: &Arc<dyn Clock>) -> Result<()> {
         let outcome = tokio::select! {
             _ = self.interrupts.recv() => Ok(()),
@@ -55,7 +55,7 @@ impl Components {
         let stopped = async { while self.running.join_next().await.is_some() {} };
         tokio::select! {
             () = stopped => {}
-            () = clock.sleep(GRACE) => tracing::warn!("some parts did not stop in time"),
+            () = clock.sleep(GRACE) => tracing::warn!("some components did not stop within {} ms", GRACE.as_millis()),
             _ = self.interrupts.recv() => std::process::exit(INTERRUPTED),
         }
         self.running.shutdown().await;
@@ -63,12 +63,12 @@ impl Components {
     }
 }
 
-/// Why a part that should run for ever has ended.
+/// The error for a component that ended although it should run until stopped.
 fn early_exit_error(ended: Result<(&'static str, Result<()>), tokio::task::JoinError>) -> anyhow::Error {
     match ended {
         Ok((name, Err(error))) => error.context(format!("{name} failed")),
-        Ok((name, Ok(()))) => anyhow!("{name} ended by itself"),
-        Err(error) => anyhow!("a part panicked: {error}"),
+        Ok((name, Ok(()))) => anyhow!("{name} ended unexpectedly"),
+        Err(error) => anyhow!("a component panicked: {error}"),
     }
 }
 
@@ -83,24 +83,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_part_that_fails_stops_the_others() {
-        let mut parts = Components::new(CancellationToken::new()).unwrap();
-        parts.start("well", |stop| async move {
+    async fn the_first_component_that_fails_stops_the_others() {
+        let mut components = Components::new(CancellationToken::new()).unwrap();
+        components.start("well", |stop| async move {
             stop.cancelled().await;
             Ok(())
         });
-        parts.start("broken", |_| async { Err(anyhow!("no disk")) });
-        let error = parts.wait(&clock()).await.unwrap_err();
+        components.start("broken", |_| async { Err(anyhow!("no disk")) });
+        let error = components.wait(&clock()).await.unwrap_err();
         assert_eq!(format!("{error:#}"), "broken failed: no disk");
     }
 
     #[tokio::test]
-    async fn a_part_that_just_ends_has_failed() {
-        let mut parts = Components::new(CancellationToken::new()).unwrap();
-        parts.start("short", |_| async { Ok(()) });
+    async fn a_component_that_ends_without_an_error_has_failed() {
+        let mut components = Components::new(CancellationToken::new()).unwrap();
+        components.start("short", |_| async { Ok(()) });
         assert_eq!(
-            parts.wait(&clock()).await.unwrap_err().to_string(),
-            "short ended by itself"
+            components.wait(&clock()).await.unwrap_err().to_string(),
+            "short ended unexpectedly"
         );
     }
 }

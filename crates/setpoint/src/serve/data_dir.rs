@@ -1,4 +1,4 @@
-//! Where a cluster keeps its things.
+//! The data directory of a cluster: store, certificates and kubeconfig.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::args::Up;
 
-/// A data directory. One that was made for a cluster in memory goes away with it.
+/// A data directory. One that was created for a cluster in memory is removed on drop.
 #[derive(Debug)]
 pub(super) struct DataDir {
     pub dir: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the directory if it is not there.
+    /// Creates the directory if it does not exist.
     pub(super) fn open(args: &Up) -> Result<Self> {
         let passing = args.memory && args.data_dir.is_none();
         let dir = match &args.data_dir {
@@ -55,12 +55,12 @@ impl Drop for DataDir {
     }
 }
 
-/// Where state is kept by convention.
+/// The default directory, by the XDG convention for state.
 fn default_dir() -> Result<PathBuf> {
     if let Some(state) = env::var_os("XDG_STATE_HOME").filter(|state| !state.is_empty()) {
         return Ok(PathBuf::from(state).join("setpoint"));
     }
     let home = env::var_os("HOME").filter(|home| !home.is_empty());
-    let home = home.context("neither XDG_STATE_HOME nor HOME is set; name a directory with --data-dir")?;
+    let home = home.context("neither XDG_STATE_HOME nor HOME is set; set a directory with --data-dir")?;
     Ok(PathBuf::from(home).join(".local/state/setpoint"))
 }

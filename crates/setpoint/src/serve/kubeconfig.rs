@@ -1,4 +1,4 @@
-//! The kubeconfig of a cluster: written where it was asked for, but never over someone else's.
+//! The administrator's kubeconfig: written to the path of `--kubeconfig`, but never over that of another cluster.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use super::data_dir::DataDir;
 use crate::args::Up;
 use crate::pki::Pki;
 
-/// What cluster, user and context are called.
+/// The name of cluster, user and context.
 const NAME: &str = "setpoint";
 
-/// Writes the kubeconfig and says where.
-pub(super) fn write(args: &Up, place: &DataDir, pki: &Pki, address: SocketAddr) -> Result<PathBuf> {
+/// Writes the kubeconfig. Returns its path.
+pub(super) fn write(args: &Up, data_dir: &DataDir, pki: &Pki, address: SocketAddr) -> Result<PathBuf> {
     let config = config(pki, address);
-    let path = args.kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
+    let path = args.kubeconfig.clone().unwrap_or_else(|| data_dir.kubeconfig());
     if args.merge_kubeconfig {
         config.merge_into(&path)?;
         return Ok(path);
     }
     if args.kubeconfig.is_some() && path.exists() && !is_ours(&path)? {
         bail!(
-            "{} belongs to another cluster; add to it with --merge-kubeconfig",
+            "{} belongs to another cluster; use --merge-kubeconfig to add to it",
             path.display()
         );
     }
@@ -49,9 +49,9 @@ fn config(pki: &Pki, address: SocketAddr) -> Kubeconfig {
     Kubeconfig::single_context(NAME, cluster, user)
 }
 
-/// Whether a file has nothing in it but a cluster of ours.
+/// Whether the file has no cluster and user but those written by this command.
 fn is_ours(path: &Path) -> Result<bool> {
-    let config = Kubeconfig::read(path).with_context(|| format!("cannot look into {}", path.display()))?;
+    let config = Kubeconfig::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(config.clusters.iter().all(|cluster| cluster.name == NAME)
         && config.users.iter().all(|user| user.name == NAME))
 }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_with_nothing_else_in_it_is_ours() {
+    fn a_kubeconfig_with_another_cluster_is_not_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config");
         Kubeconfig::single_context(NAME, Cluster::default(), User::default())

@@ -1,4 +1,4 @@
-//! What the server is asked.
+//! Requests to the API server: discovery, metadata lists, reads of full objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use tokio::task::JoinSet;
 
 use super::owner_tree::Item;
 
-/// A server in two forms: one that sends whole objects, one that sends their metadata.
+/// Clients of the API server: one receives full objects, one their metadata (PartialObjectMetadata).
 #[derive(Debug)]
 pub(super) struct ClusterReader {
-    whole: Client,
-    pub(super) bare: Client,
+    objects: Client,
+    pub(super) metadata: Client,
     mapper: RestMapper,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// The root of the tree.
+/// The root object of the tree.
 #[derive(Debug)]
 pub(super) struct TreeRoot {
     pub(super) uid: String,
-    /// What it owns lives here; anywhere, if this is empty.
+    /// The namespace of its dependents; empty for all namespaces.
     pub(super) namespace: String,
 }
 
-/// All metadata there is, and what could not be had.
+/// The metadata of all objects, and the resources that could not be listed.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ListedObjects {
     pub(super) items: Vec<Item>,
-    /// What could not be listed, by the reason.
+    /// The resources that could not be listed, by the reason of the Status.
     problems: BTreeMap<String, BTreeSet<GroupResource>>,
     /// The resources whose objects are among the items.
     pub(super) resources: Vec<Arc<ApiResource>>,
 }
 
-/// How many questions are asked at a time.
-const AT_A_TIME: usize = 16;
-/// More objects than this of one resource are read by one list rather than one by one.
-const ONE_BY_ONE: usize = 8;
+/// The number of concurrent list requests.
+const MAX_CONCURRENT_LISTS: usize = 16;
+/// More objects than this of one resource are read by one list instead of single gets.
+const MAX_SINGLE_READS: usize = 8;
 
 impl ClusterReader {
     pub(super) fn new(connection: &Connection) -> Result<Self> {
@@ -52,8 +52,8 @@ impl ClusterReader {
         let http = Http::with_clock(connection, clock.clone())?;
         let client = |http: Http| Client::new(Arc::new(http), Arc::new(User::default()));
         Ok(Self {
-            bare: client(http.metadata_only()),
-            whole: client(http.clone()),
+            metadata: client(http.metadata_only()),
+            objects: client(http.clone()),
             mapper: RestMapper::new(http, clock.clone()),
             clock,
         })
@@ -63,12 +63,12 @@ impl ClusterReader {
         self.clock.now()
     }
 
-    /// The object that a user means.
-    pub(super) async fn find(&self, word: &str, name: &str, namespace: &str) -> Result<TreeRoot, Status> {
-        let resource = self.mapper.find(word).await?;
+    /// The root object, by the user's arguments: a resource as kubectl accepts it, a name, a namespace.
+    pub(super) async fn find(&self, resource: &str, name: &str, namespace: &str) -> Result<TreeRoot, Status> {
+        let resource = self.mapper.find(resource).await?;
         let namespace = if resource.namespaced { namespace } else { "" };
         let object = self
-            .bare
+            .metadata
             .dynamic(resource.gvr.clone(), namespace)
             .get(name)
             .await?;
@@ -78,33 +78,33 @@ impl ClusterReader {
         })
     }
 
-    /// The resources that may have objects in the tree, each once, in the version that the server prefers.
-    pub(super) async fn resources(&self, wanted: &TreeRoot) -> Result<Vec<Arc<ApiResource>>, Status> {
+    /// The resources that may have objects in the tree, each once, in the server's preferred version.
+    pub(super) async fn resources(&self, root: &TreeRoot) -> Result<Vec<Arc<ApiResource>>, Status> {
         let all = self.mapper.all().await?;
         let mut seen: HashSet<GroupResource> = HashSet::new();
         let fits = |resource: &ApiResource| {
-            let in_reach = resource.namespaced || wanted.namespace.is_empty();
-            resource.is_watchable() && in_reach && seen.insert(resource.gvr.group_resource())
+            let in_scope = resource.namespaced || root.namespace.is_empty();
+            resource.is_watchable() && in_scope && seen.insert(resource.gvr.group_resource())
         };
         Ok(all.into_iter().filter(fits).map(Arc::new).collect())
     }
 
-    /// The same, asked anew: kinds come and go.
-    pub(super) async fn resources_now(&self, wanted: &TreeRoot) -> Result<Vec<Arc<ApiResource>>, Status> {
+    /// The resources by a new discovery, since CustomResourceDefinitions are added and deleted.
+    pub(super) async fn rediscover(&self, root: &TreeRoot) -> Result<Vec<Arc<ApiResource>>, Status> {
         self.mapper.reset();
-        self.resources(wanted).await
+        self.resources(root).await
     }
 
-    /// The metadata of everything that may be in the tree. What cannot be listed is a problem, not a failure: one who
-    /// may not see Secrets still sees the rest.
-    pub(super) async fn list(&self, wanted: &TreeRoot) -> Result<Found, Status> {
-        let (mut asked, turns) = (JoinSet::new(), Arc::new(Semaphore::new(AT_A_TIME)));
-        for resource in self.resources(wanted).await? {
-            let objects = self.bare.dynamic(resource.gvr.clone(), &wanted.namespace);
+    /// The metadata of all objects that may be in the tree. A resource that cannot be listed is a warning, not an error: a
+    /// user without access to Secrets still sees the rest.
+    pub(super) async fn list(&self, root: &TreeRoot) -> Result<ListedObjects, Status> {
+        let (mut lists, permits) = (JoinSet::new(), Arc::new(Semaphore::new(MAX_CONCURRENT_LISTS)));
+        for resource in self.resources(root).await? {
+            let objects = self.metadata.dynamic(resource.gvr.clone(), &root.namespace);
             let mut pages = objects.pages(ListOptions::default());
-            let turns = turns.clone();
-            asked.spawn(async move {
-                let _turn = turns.acquire().await;
+            let permits = permits.clone();
+            lists.spawn(async move {
+                let _permit = permits.acquire().await;
                 let mut listed = Vec::new();
                 while let Some(object) = pages.next().await {
                     match object {
@@ -115,18 +115,18 @@ impl ClusterReader {
                 (resource, Ok(listed))
             });
         }
-        let mut found = Found::default();
-        while let Some(answer) = asked.join_next().await {
-            let (resource, listed) = answer.map_err(Status::internal)?;
-            found.add(resource, listed);
+        let mut all = ListedObjects::default();
+        while let Some(list) = lists.join_next().await {
+            let (resource, listed) = list.map_err(Status::internal)?;
+            all.add(resource, listed);
         }
-        Ok(found)
+        Ok(all)
     }
 
-    /// These objects in full, by uid. One that is gone by now is left out.
+    /// The full objects, by uid. Objects deleted since are omitted.
     pub(super) async fn read<'a>(
         &self,
-        wanted: &TreeRoot,
+        root: &TreeRoot,
         items: impl Iterator<Item = &'a Item>,
     ) -> Result<HashMap<String, Arc<Stored>>, Status> {
         let mut by_resource: HashMap<&Gvr, Vec<&Item>> = HashMap::new();
@@ -136,8 +136,8 @@ impl ClusterReader {
         let mut objects = HashMap::new();
         for items in by_resource.into_values() {
             let read = match items.len() {
-                0..=ONE_BY_ONE => self.read_each(&items).await?,
-                _ => self.read_all(wanted, items[0]).await?,
+                0..=MAX_SINGLE_READS => self.read_each(&items).await?,
+                _ => self.read_all(root, items[0]).await?,
             };
             let uids: HashSet<&str> = items.iter().map(|item| item.object.uid()).collect();
             let read = read.into_iter().filter(|object| uids.contains(object.uid()));
@@ -151,7 +151,7 @@ impl ClusterReader {
         for item in items {
             let (resource, key) = (item.resource.gvr.clone(), item.object.key());
             match self
-                .whole
+                .objects
                 .dynamic(resource, key.namespace())
                 .get(key.name())
                 .await
@@ -164,8 +164,8 @@ impl ClusterReader {
         Ok(objects)
     }
 
-    async fn read_all(&self, wanted: &TreeRoot, like: &Item) -> Result<Vec<Arc<Stored>>, Status> {
-        let objects = self.whole.dynamic(like.resource.gvr.clone(), &wanted.namespace);
+    async fn read_all(&self, root: &TreeRoot, like: &Item) -> Result<Vec<Arc<Stored>>, Status> {
+        let objects = self.objects.dynamic(like.resource.gvr.clone(), &root.namespace);
         let mut pages = objects.pages(ListOptions::default());
         let mut read = Vec::new();
         while let Some(object) = pages.next().await {
@@ -177,12 +177,15 @@ impl ClusterReader {
 
 // === impl Found ===
 
-impl Found {
-    /// What to tell a user of what could not be listed: a sentence for each reason.
+impl ListedObjects {
+    /// Warnings about resources that could not be listed, one per reason.
     pub(super) fn problems(&self) -> impl Iterator<Item = String> {
         self.problems.iter().map(|(reason, resources)| {
             let names: Vec<String> = resources.iter().map(ToString::to_string).collect();
-            format!("{reason}: objects of these are left out: {}", names.join(", "))
+            format!(
+                "{reason}: objects of these resources are omitted: {}",
+                names.join(", ")
+            )
         })
     }
 

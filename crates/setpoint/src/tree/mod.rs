@@ -1,9 +1,9 @@
-//! `setpoint tree`: an object, what it owns, what that owns, and how ready each of them is.
+//! `setpoint tree`: an object with all its dependents, and the readiness of each.
 //!
-//! Any kind will do: what there is comes from discovery, who owns whom from the metadata of all objects, and only what
-//! is in the tree is read in full. Nothing here knows a kind, and nothing is written.
+//! It works for any kind: the resources come from discovery, the ownerReferences from the metadata of all objects, and only
+//! the objects in the tree are read in full. No code here is specific to a kind, and nothing is written.
 //!
-//! Start reading here, then [`grow`], which is pure; [`server`] asks, [`show`] draws.
+//! Start reading here, then [`owner_tree`], which is pure; [`cluster_reader`] sends the requests, [`render`] prints.
 
 mod cluster_reader;
 mod owner_tree;
@@ -20,39 +20,47 @@ use cluster_reader::{ClusterReader, TreeRoot};
 /// Prints the tree; with `--watch` again whenever it changes, until interrupted.
 pub(crate) fn run(args: &args::Tree) -> Result<()> {
     let connection = remote::connection_of(args.kubeconfig.as_deref(), args.context.as_deref())?;
-    let (word, name) = root(&args.object)?;
+    let (resource, name) = parse_object(&args.object)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(async {
         let server = ClusterReader::new(&connection)?;
         let namespace = args.namespace.as_deref().or(connection.namespace.as_deref());
-        let wanted = server.find(&word, &name, namespace.unwrap_or("default")).await?;
+        let root = server
+            .find(&resource, &name, namespace.unwrap_or("default"))
+            .await?;
         match args.watch {
-            true => watch::watch(&server, &wanted).await,
-            false => once(&server, &wanted).await,
+            true => watch::watch(&server, &root).await,
+            false => once(&server, &root).await,
         }
     })
 }
 
-async fn once(server: &ClusterReader, wanted: &TreeRoot) -> Result<()> {
-    let found = server.list(wanted).await?;
-    for problem in found.problems() {
+async fn once(server: &ClusterReader, root: &TreeRoot) -> Result<()> {
+    let listed = server.list(root).await?;
+    for problem in listed.problems() {
         eprintln!("warning: {problem}");
     }
-    let branches = owner_tree::owner_tree(&wanted.uid, &found.items);
-    let objects = server
-        .read(wanted, branches.iter().map(|branch| branch.item))
-        .await?;
-    let rows = render::rows(&branches, &objects);
+    let nodes = owner_tree::owner_tree(&root.uid, &listed.items);
+    let objects = server.read(root, nodes.iter().map(|node| node.item)).await?;
+    let rows = render::rows(&nodes, &objects);
     print!("{}", render::table(&rows, server.now()));
     Ok(())
 }
 
-/// `deployment/web` or `deployment web`: the word for the resource, and the name.
-fn root(what: &[String]) -> Result<(String, String)> {
-    let words: Vec<&str> = what.iter().flat_map(|word| word.split('/')).collect();
-    match words[..] {
-        [word, name] if !word.is_empty() && !name.is_empty() => Ok((word.to_owned(), name.to_owned())),
-        _ => bail!("{:?} is no object such as deployment/web", what.join(" ")),
+/// Parses `deployment/web` or `deployment web` into the resource and the name.
+fn parse_object(arguments: &[String]) -> Result<(String, String)> {
+    let pieces: Vec<&str> = arguments
+        .iter()
+        .flat_map(|argument| argument.split('/'))
+        .collect();
+    match pieces[..] {
+        [resource, name] if !resource.is_empty() && !name.is_empty() => {
+            Ok((resource.to_owned(), name.to_owned()))
+        }
+        _ => bail!(
+            "invalid object {:?}: expected TYPE/NAME or TYPE NAME, such as deployment/web",
+            arguments.join(" ")
+        ),
     }
 }
 
@@ -62,13 +70,13 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: Option<(&str, &str)>) {
-        let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
-        let expected = expected.map(|(word, name)| (word.to_owned(), name.to_owned()));
-        assert_eq!(root(&words).ok(), expected, "{line}");
+        let arguments: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+        let expected = expected.map(|(resource, name)| (resource.to_owned(), name.to_owned()));
+        assert_eq!(parse_object(&arguments).ok(), expected, "{line}");
     }
 
     #[test]
-    fn an_object_is_named_in_one_word_or_in_two() {
+    fn an_object_is_one_argument_or_two() {
         check("deployment/web", Some(("deployment", "web")));
         check("deployments.apps web", Some(("deployments.apps", "web")));
         for bad in ["deployment", "deployment/", "/web", "a/b/c", "a/b c"] {

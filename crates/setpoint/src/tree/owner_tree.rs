@@ -1,4 +1,4 @@
-//! Who is below whom.
+//! The tree of owners and dependents, from ownerReferences. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use setpoint_api::Stored;
 use setpoint_client::ApiResource;
 
-/// An object of which the metadata is known.
+/// The metadata of an object, and its resource.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) resource: Arc<ApiResource>,
     pub(super) object: Arc<Stored>,
 }
 
-/// An object's place in the tree.
+/// A node of the tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TreeNode<'a> {
     pub(super) item: &'a Item,
-    /// How far from the root.
+    /// Distance from the root.
     pub(super) depth: usize,
-    /// Whether no other object of the same owner follows.
+    /// Whether it is the last dependent of its owner.
     pub(super) is_last: bool,
 }
 
-/// The object of this uid and all that it owns, each owner before what it owns, by kind and name; nothing if it is not
-/// among the items. An object with several owners is below each of them, but what it owns is shown once: owners may
-/// form a circle.
+/// The object of this uid and all its dependents in pre-order, sorted by kind and name; empty if it is not among the items.
+/// An object with several owners is a node below each of them, but its dependents are listed once: ownerReferences may
+/// form a cycle.
 pub(super) fn owner_tree<'a>(root: &str, items: &'a [Item]) -> Vec<TreeNode<'a>> {
     let mut owned: HashMap<&str, Vec<&Item>> = HashMap::new();
     let mut seen = HashSet::new();
@@ -38,31 +38,31 @@ pub(super) fn owner_tree<'a>(root: &str, items: &'a [Item]) -> Vec<TreeNode<'a>>
     for children in owned.values_mut() {
         children.sort_by_key(|item| (&item.resource.gvk.kind, item.object.key()));
     }
-    let mut branches = Vec::new();
+    let mut nodes = Vec::new();
     if let Some(item) = items.iter().find(|item| item.object.uid() == root) {
         let root = TreeNode {
             item,
             depth: 0,
             is_last: true,
         };
-        add(root, &owned, &mut HashSet::new(), &mut branches);
+        add(root, &owned, &mut HashSet::new(), &mut nodes);
     }
-    branches
+    nodes
 }
 
 fn add<'a>(
-    branch: TreeNode<'a>,
+    node: TreeNode<'a>,
     owned: &HashMap<&str, Vec<&'a Item>>,
     shown: &mut HashSet<&'a str>,
-    branches: &mut Vec<TreeNode<'a>>,
+    nodes: &mut Vec<TreeNode<'a>>,
 ) {
-    branches.push(branch);
-    let uid = branch.item.object.uid();
+    nodes.push(node);
+    let uid = node.item.object.uid();
     let children = owned.get(uid).filter(|_| shown.insert(uid));
     let Some((last, others)) = children.and_then(|children| children.split_last()) else {
         return;
     };
-    let depth = branch.depth + 1;
+    let depth = node.depth + 1;
     for item in others {
         add(
             TreeNode {
@@ -72,7 +72,7 @@ fn add<'a>(
             },
             owned,
             shown,
-            branches,
+            nodes,
         );
     }
     add(
@@ -83,7 +83,7 @@ fn add<'a>(
         },
         owned,
         shown,
-        branches,
+        nodes,
     );
 }
 
@@ -95,8 +95,8 @@ pub(super) mod tests {
     use super::*;
 
     /// `Kind/name` that is owned by these; its uid is its name.
-    pub(crate) fn item(what: &str, owners: &[&str]) -> Item {
-        let (kind, name) = what.split_once('/').unwrap();
+    pub(crate) fn item(kind_and_name: &str, owners: &[&str]) -> Item {
+        let (kind, name) = kind_and_name.split_once('/').unwrap();
         let owner = |name: &&str| OwnerReference {
             uid: (*name).into(),
             kind: "Any".into(),
@@ -123,25 +123,25 @@ pub(super) mod tests {
         Item { resource, object }
     }
 
-    /// The tree below `root`, a step to the right for each owner.
+    /// The tree below `root`, indented by depth; a dot marks the last dependent.
     #[track_caller]
     fn check(items: &[Item], expected: &[&str]) {
-        let branches = owner_tree("root", items);
-        let line = |branch: &TreeNode<'_>| {
-            let mark = if branch.is_last { "." } else { "" };
+        let nodes = owner_tree("root", items);
+        let line = |node: &TreeNode<'_>| {
+            let mark = if node.is_last { "." } else { "" };
             format!(
                 "{}{}{mark}",
-                " ".repeat(branch.depth),
-                branch.item.object.key().name()
+                " ".repeat(node.depth),
+                node.item.object.key().name()
             )
         };
-        let lines: Vec<String> = branches.iter().map(line).collect();
+        let lines: Vec<String> = nodes.iter().map(line).collect();
         assert_eq!(lines, expected);
     }
 
     /// TO6
     #[test]
-    fn to6_each_owner_stands_before_what_it_owns() {
+    fn to6_each_owner_precedes_its_dependents() {
         let items = [
             item("Pod/b", &["set"]),
             item("Pod/a", &["set"]),
@@ -154,18 +154,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_object_that_is_not_there_has_no_tree() {
+    fn an_object_that_does_not_exist_has_no_tree() {
         check(&[item("Pod/a", &["root"])], &[]);
     }
 
     #[test]
-    fn a_circle_of_owners_is_walked_once() {
+    fn a_cycle_of_owners_is_walked_once() {
         let items = [item("App/root", &["child"]), item("App/child", &["root"])];
         check(&items, &["root.", " child.", "  root."]);
     }
 
     #[test]
-    fn an_object_that_two_groups_serve_is_one() {
+    fn an_object_served_under_two_groups_is_one_node() {
         let items = [
             item("App/root", &[]),
             item("Event/e", &["root"]),

@@ -1,18 +1,18 @@
-//! How ready an object is, by what all kinds have in common: counts of replicas, conditions, a phase.
+//! The readiness of an object of any kind, by common status fields: replica counts, conditions, a phase.
 
 use serde_json::Value;
 
-/// What an object says about itself.
+/// The READY and REASON columns of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Readiness {
-    /// `2/3`, or the status of the condition that tells, or `-`.
+    /// `2/3`, or the status of the first of `READY_CONDITIONS`, or `-`.
     pub(super) ready: String,
-    /// One word why; empty if there is nothing to say.
+    /// A reason in CamelCase, or empty.
     pub(super) reason: String,
 }
 
-/// The conditions that tell whether an object is what it should be, the best first.
-const TELLING: &[&str] = &[
+/// The types of conditions that report readiness, by precedence.
+const READY_CONDITIONS: &[&str] = &[
     "Ready",
     "Available",
     "Complete",
@@ -22,7 +22,7 @@ const TELLING: &[&str] = &[
     "Synced",
 ];
 
-/// Where counts stand: how many there should be, and those that say how many are ready.
+/// Paths of replica counts: the desired count, and the alternatives for the ready count.
 const COUNTS: &[(&str, &[&str])] = &[
     ("/status/desiredNumberScheduled", &["/status/numberReady"]),
     (
@@ -33,18 +33,18 @@ const COUNTS: &[(&str, &[&str])] = &[
 ];
 
 pub(super) fn readiness(object: &Value) -> Readiness {
-    let told = conditions(object);
-    let failed = told.iter().find(|told| is_failure(told));
-    let telling = TELLING
+    let conditions = conditions(object);
+    let failed = conditions.iter().find(|condition| is_failure(condition));
+    let reported = READY_CONDITIONS
         .iter()
-        .find_map(|type_| told.iter().find(|told| told.type_ == *type_));
-    let ready = match (count(object), failed, telling) {
+        .find_map(|type_| conditions.iter().find(|condition| condition.type_ == *type_));
+    let ready = match (count(object), failed, reported) {
         (Some(count), _, _) => count,
         (None, Some(_), _) => "False".to_owned(),
-        (None, None, Some(telling)) => telling.status.to_owned(),
+        (None, None, Some(reported)) => reported.status.to_owned(),
         (None, None, None) => "-".to_owned(),
     };
-    let reason = reason(object, failed.or(telling));
+    let reason = reason(object, failed.or(reported));
     Readiness {
         ready,
         reason: reason.to_owned(),
@@ -61,31 +61,31 @@ struct Condition<'a> {
 
 fn conditions(object: &Value) -> Vec<Condition<'_>> {
     let entries = object.pointer("/status/conditions").and_then(Value::as_array);
-    let told = |entry| Condition {
+    let condition = |entry| Condition {
         type_: text(entry, "/type"),
         status: text(entry, "/status"),
         reason: text(entry, "/reason"),
     };
-    entries.into_iter().flatten().map(told).collect()
+    entries.into_iter().flatten().map(condition).collect()
 }
 
-fn is_failure(told: &Condition<'_>) -> bool {
+fn is_failure(condition: &Condition<'_>) -> bool {
     let is_bad = ["Failed", "Failure"]
         .iter()
-        .any(|word| told.type_.ends_with(word));
-    is_bad && told.status == "True"
+        .any(|suffix| condition.type_.ends_with(suffix));
+    is_bad && condition.status == "True"
 }
 
 fn count(object: &Value) -> Option<String> {
-    COUNTS.iter().find_map(|(wanted, ready)| {
-        let wanted = object.pointer(wanted)?.as_i64()?;
+    COUNTS.iter().find_map(|(desired, ready)| {
+        let desired = object.pointer(desired)?.as_i64()?;
         let ready = ready.iter().find_map(|path| object.pointer(path)?.as_i64());
-        Some(format!("{}/{wanted}", ready.unwrap_or(0)))
+        Some(format!("{}/{desired}", ready.unwrap_or(0)))
     })
 }
 
-/// What goes on matters before why something is so; a word that only says that all is well is left out.
-fn reason<'a>(object: &'a Value, told: Option<&Condition<'a>>) -> &'a str {
+/// A pending deletion or an unobserved spec comes first, then the condition's reason, then the phase.
+fn reason<'a>(object: &'a Value, condition: Option<&Condition<'a>>) -> &'a str {
     let number = |path| object.pointer(path).and_then(Value::as_i64);
     if object.pointer("/metadata/deletionTimestamp").is_some() {
         return "Terminating";
@@ -94,8 +94,8 @@ fn reason<'a>(object: &'a Value, told: Option<&Condition<'a>>) -> &'a str {
     {
         return "Unobserved";
     }
-    match told {
-        Some(told) if !told.reason.is_empty() => told.reason,
+    match condition {
+        Some(condition) if !condition.reason.is_empty() => condition.reason,
         _ => text(object, "/status/phase"),
     }
 }
@@ -143,27 +143,27 @@ mod tests {
     }
 
     #[test]
-    fn a_telling_condition_is_shown_with_its_reason() {
+    fn a_ready_condition_is_shown_with_its_reason() {
         let pod = |conditions: Value| json!({"status": {"phase": "Running", "conditions": conditions}});
         check(pod(condition("Ready", "True", "")), "True Running");
         check(
             pod(condition("Ready", "False", "ContainersNotReady")),
             "False ContainersNotReady",
         );
-        check(pod(condition("Unheard", "True", "Of")), "- Running");
+        check(pod(condition("Unknown", "True", "Type")), "- Running");
         check(
             json!({"status": {"conditions": condition("Failed", "True", "BackoffLimitExceeded")}}),
             "False BackoffLimitExceeded",
         );
-        let refused = condition("ReplicaFailure", "True", "FailedCreate");
+        let failure = condition("ReplicaFailure", "True", "FailedCreate");
         check(
-            json!({"spec": {"replicas": 1}, "status": {"conditions": refused}}),
+            json!({"spec": {"replicas": 1}, "status": {"conditions": failure}}),
             "0/1 FailedCreate",
         );
     }
 
     #[test]
-    fn an_object_that_says_nothing_is_neither_ready_nor_not() {
+    fn an_object_without_a_status_has_no_readiness() {
         check(json!({"data": {"a": "b"}}), "-");
         check(json!({"status": {"phase": "Bound"}}), "- Bound");
         check(
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_said_first() {
+    fn a_deletion_or_an_unobserved_spec_is_the_first_reason() {
         let ready = condition("Ready", "True", "Fine");
-        let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": ready}});
-        check(leaving, "True Terminating");
+        let terminating = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": ready}});
+        check(terminating, "True Terminating");
         let edited =
             json!({"metadata": {"generation": 3}, "status": {"observedGeneration": 2, "conditions": ready}});
         check(edited, "True Unobserved");

@@ -1,4 +1,4 @@
-//! The tree as text.
+//! The tree as a text table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use setpoint_api::Stored;
 use super::owner_tree::TreeNode;
 use super::readiness::{Readiness, readiness};
 
-/// One line of the tree. Two that are equal look the same, whatever time it is.
+/// One row of the table. Equal rows print the same text, except for the age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     namespace: String,
@@ -19,17 +19,17 @@ pub(super) struct Row {
     created: Option<Timestamp>,
 }
 
-/// The lines of a tree; of an object that went in between there is none.
-pub(super) fn rows(branches: &[TreeNode<'_>], objects: &HashMap<String, Arc<Stored>>) -> Vec<Row> {
+/// The rows of a tree, without objects that were deleted in between.
+pub(super) fn rows(nodes: &[TreeNode<'_>], objects: &HashMap<String, Arc<Stored>>) -> Vec<Row> {
     let mut lines: Vec<bool> = Vec::new();
     let mut rows = Vec::new();
-    for branch in branches {
-        lines.truncate(branch.depth);
-        let name = format!("{}{}", indent(&lines, branch), title(branch));
-        // Below the last of its owner's there is nothing for a line to lead to.
-        lines.resize(branch.depth, false);
-        lines.push(!branch.is_last);
-        let Some(object) = objects.get(branch.item.object.uid()) else {
+    for node in nodes {
+        lines.truncate(node.depth);
+        let name = format!("{}{}", indent(&lines, node), title(node));
+        // Below the last dependent of an owner no vertical line continues.
+        lines.resize(node.depth, false);
+        lines.push(!node.is_last);
+        let Some(object) = objects.get(node.item.object.uid()) else {
             continue;
         };
         let value: Value = object.decode().unwrap_or_default();
@@ -46,7 +46,7 @@ pub(super) fn rows(branches: &[TreeNode<'_>], objects: &HashMap<String, Arc<Stor
     rows
 }
 
-/// The rows under their headings. Namespaces are shown where there is more than one.
+/// The rows with headings. The namespace column is printed if there is more than one namespace.
 pub(super) fn table(rows: &[Row], now: Timestamp) -> String {
     let several = rows.iter().any(|row| row.namespace != rows[0].namespace);
     let mut lines = vec![cells(
@@ -55,14 +55,14 @@ pub(super) fn table(rows: &[Row], now: Timestamp) -> String {
     )];
     for row in rows {
         let age = row.created.map_or("-".to_owned(), |created| age(created, now));
-        let shown = [
+        let row = [
             &row.namespace,
             &row.name,
             &row.readiness.ready,
             &row.readiness.reason,
             &age,
         ];
-        lines.push(cells(several, shown.map(Clone::clone)));
+        lines.push(cells(several, row.map(Clone::clone)));
     }
     let columns = lines[0].len();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
@@ -84,28 +84,28 @@ fn cells(several: bool, all: [String; 5]) -> Vec<String> {
     all.into_iter().skip(usize::from(!several)).collect()
 }
 
-fn title(branch: &TreeNode<'_>) -> String {
+fn title(node: &TreeNode<'_>) -> String {
     format!(
         "{}/{}",
-        branch.item.resource.gvk.kind,
-        branch.item.object.key().name()
+        node.item.resource.gvk.kind,
+        node.item.object.key().name()
     )
 }
 
-/// The lines that lead from the owners above to this object. The root has none, and none lead past it.
-fn indent(lines: &[bool], branch: &TreeNode<'_>) -> String {
-    if branch.depth == 0 {
+/// The lines from the owners above to this object. The root has none.
+fn indent(lines: &[bool], node: &TreeNode<'_>) -> String {
+    if node.depth == 0 {
         return String::new();
     }
     let above = lines
         .iter()
         .skip(1)
-        .map(|goes_on| if *goes_on { "│ " } else { "  " });
-    let own = if branch.is_last { "└─" } else { "├─" };
+        .map(|continues| if *continues { "│ " } else { "  " });
+    let own = if node.is_last { "└─" } else { "├─" };
     above.chain([own]).collect()
 }
 
-/// An age in kubectl's words: the longer it is, the coarser.
+/// An age in kubectl's format: the longer, the coarser.
 fn age(created: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(created).as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_what_stands_in_them() {
+    fn columns_are_as_wide_as_their_cells() {
         let row = |namespace: &str, name: &str| Row {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_told_as_kubectl_tells_them() {
+    fn ages_have_kubectls_format() {
         let rows = [
             (0, "0s"),
             (119, "119s"),

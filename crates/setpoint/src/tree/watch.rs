@@ -1,4 +1,4 @@
-//! The tree as it changes: informers of metadata tell that something did, and what is in the tree is read again.
+//! `--watch`: informers on metadata signal a change, then the changed objects of the tree are read and printed again.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{IsTerminal, Write, stdout};
@@ -17,36 +17,36 @@ use super::cluster_reader::{ClusterReader, TreeRoot};
 use super::owner_tree::{Item, TreeNode, owner_tree};
 use super::render::{self, Row};
 
-/// Changes that come together are shown together.
+/// Changes within this time are printed together.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often the server is asked for kinds that it did not have.
+/// How often discovery is repeated to find new resources.
 const REDISCOVERY: Duration = Duration::from_secs(30);
 
-/// A view that is drawn again whenever it is another.
-struct View<'a> {
+/// The tree as last printed, and the informers that notice changes.
+struct TreeWatch<'a> {
     server: &'a ClusterReader,
-    wanted: &'a TreeRoot,
+    root: &'a TreeRoot,
     factory: SharedInformerFactory,
     informers: Vec<(Arc<ApiResource>, Arc<SharedInformer>)>,
     watched: HashSet<Gvr>,
-    /// Keeps the handlers that tell of changes.
+    /// Held, since dropping a registration removes its handler.
     handlers: Vec<Registration>,
     changed: Arc<Notify>,
-    /// Objects in full, by uid, as they were when last looked at.
+    /// Full objects by uid, as last read.
     objects: HashMap<String, Arc<Stored>>,
     printed: Vec<Row>,
 }
 
-/// Draws the tree whenever it changes, until interrupted or until its root is gone.
-pub(super) async fn watch(server: &ClusterReader, wanted: &TreeRoot) -> Result<()> {
-    let factory = SharedInformerFactory::new(server.bare.clone(), server.clock.clone());
-    let found = server.list(wanted).await?;
-    for problem in found.problems() {
+/// Prints the tree whenever it changes, until interrupted or until its root is deleted.
+pub(super) async fn watch(server: &ClusterReader, root: &TreeRoot) -> Result<()> {
+    let factory = SharedInformerFactory::new(server.metadata.clone(), server.clock.clone());
+    let listed = server.list(root).await?;
+    for problem in listed.problems() {
         eprintln!("warning: {problem}");
     }
-    let mut view = View {
+    let mut tree = TreeWatch {
         server,
-        wanted,
+        root,
         factory: factory.clone(),
         informers: Vec::new(),
         watched: HashSet::new(),
@@ -55,29 +55,29 @@ pub(super) async fn watch(server: &ClusterReader, wanted: &TreeRoot) -> Result<(
         objects: HashMap::new(),
         printed: Vec::new(),
     };
-    // What may not be listed now is not tried over and over again.
-    view.watched.extend(
+    // A resource that cannot be listed now is not retried at every discovery.
+    tree.watched.extend(
         server
-            .resources(wanted)
+            .resources(root)
             .await?
             .iter()
             .map(|resource| resource.gvr.clone()),
     );
-    found
+    listed
         .resources
         .into_iter()
-        .try_for_each(|resource| view.add(resource))?;
+        .try_for_each(|resource| tree.add(resource))?;
     let running = factory.run(CancellationToken::new());
     tokio::select! {
         ended = running => Ok(ended?),
-        ended = view.run() => ended,
+        ended = tree.run() => ended,
     }
 }
 
-impl View<'_> {
+impl TreeWatch<'_> {
     fn add(&mut self, resource: Arc<ApiResource>) -> Result<()> {
         let scope = ReflectorOptions {
-            namespace: self.wanted.namespace.clone(),
+            namespace: self.root.namespace.clone(),
             ..ReflectorOptions::default()
         };
         let informer = self.factory.informer(resource.gvr.clone(), scope);
@@ -90,13 +90,13 @@ impl View<'_> {
     }
 
     async fn run(&mut self) -> Result<()> {
-        // Before everything is there, something might seem to be missing.
+        // Before all caches are synced, dependents would seem to be missing.
         for (_, informer) in &self.informers {
             informer.cache().synced().await;
         }
         let mut discovery = self.server.clock.sleep(REDISCOVERY);
         loop {
-            self.draw().await?;
+            self.refresh().await?;
             tokio::select! {
                 () = self.changed.notified() => self.server.clock.sleep(PAUSE).await,
                 () = &mut discovery => {
@@ -107,9 +107,9 @@ impl View<'_> {
         }
     }
 
-    /// Follows kinds that have come since. A server that does not answer is asked again later.
+    /// Adds informers for new resources. If discovery fails, the next one retries.
     async fn discover(&mut self) -> Result<()> {
-        let resources = self.server.resources_now(self.wanted).await.unwrap_or_default();
+        let resources = self.server.rediscover(self.root).await.unwrap_or_default();
         for resource in resources {
             if !self.watched.contains(&resource.gvr) {
                 self.add(resource)?;
@@ -118,14 +118,14 @@ impl View<'_> {
         Ok(())
     }
 
-    async fn draw(&mut self) -> Result<()> {
+    async fn refresh(&mut self) -> Result<()> {
         let items = self.items();
-        let branches = owner_tree(&self.wanted.uid, &items);
-        if branches.is_empty() {
-            bail!("the object is gone");
+        let nodes = owner_tree(&self.root.uid, &items);
+        if nodes.is_empty() {
+            bail!("the object has been deleted");
         }
-        self.read(&branches).await?;
-        let rows = render::rows(&branches, &self.objects);
+        self.read(&nodes).await?;
+        let rows = render::rows(&nodes, &self.objects);
         if rows != self.printed {
             print(&render::table(&rows, self.server.now()))?;
             self.printed = rows;
@@ -145,26 +145,26 @@ impl View<'_> {
         items
     }
 
-    /// Reads what is new or has changed, and forgets what is no longer in the tree.
-    async fn read(&mut self, branches: &[TreeNode<'_>]) -> Result<()> {
+    /// Reads new and changed objects, and drops those no longer in the tree.
+    async fn read(&mut self, nodes: &[TreeNode<'_>]) -> Result<()> {
         let is_stale = |item: &Item| {
             let known = self.objects.get(item.object.uid());
             known.is_none_or(|known| known.resource_version() < item.object.resource_version())
         };
-        let stale: Vec<&Item> = branches
+        let stale: Vec<&Item> = nodes
             .iter()
-            .map(|branch| branch.item)
+            .map(|node| node.item)
             .filter(|item| is_stale(item))
             .collect();
-        let read = self.server.read(self.wanted, stale.into_iter()).await?;
+        let read = self.server.read(self.root, stale.into_iter()).await?;
         self.objects.extend(read);
-        let uids: HashSet<&str> = branches.iter().map(|branch| branch.item.object.uid()).collect();
+        let uids: HashSet<&str> = nodes.iter().map(|node| node.item.object.uid()).collect();
         self.objects.retain(|uid, _| uids.contains(uid.as_str()));
         Ok(())
     }
 }
 
-/// On a terminal the tree takes the place of the one before; elsewhere it follows it.
+/// Prints the tree. On a terminal it overwrites the one before; elsewhere it is appended.
 fn print(table: &str) -> Result<()> {
     let mut out = stdout().lock();
     match out.is_terminal() {

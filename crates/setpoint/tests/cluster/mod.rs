@@ -1,8 +1,8 @@
 //! A cluster of one real process, for the tests that need one.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(dead_code, reason = "each test file uses some of these helpers")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::print_stdout, reason = "what is skipped is said")]
+#![allow(clippy::print_stdout, reason = "skipped tests are printed")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,12 +21,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster with nothing in it.
+    /// Starts an empty cluster.
     pub(crate) fn new(flags: &[&str]) -> Self {
         Self::start(&Arc::new(tempfile::tempdir().unwrap()), flags)
     }
 
-    /// Starts a cluster on what is in a directory, and waits until it serves.
+    /// Starts a cluster on an existing data directory, and waits until it serves.
     pub(crate) fn start(dir: &Arc<TempDir>, flags: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_setpoint"))
             .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -58,12 +58,12 @@ impl Cluster {
             .unwrap()
     }
 
-    /// A client with a connection of its own.
+    /// A client with its own connection.
     pub(crate) fn client(&self) -> Client {
         client(&self.connection())
     }
 
-    /// A client that shows nothing.
+    /// A client without credentials.
     pub(crate) fn anonymous(&self) -> Client {
         client(&Connection {
             identity: Identity::Anonymous,
@@ -71,26 +71,26 @@ impl Cluster {
         })
     }
 
-    /// Kills the process without waiting until it is gone.
+    /// Kills the process without waiting for its exit.
     pub(crate) fn begin_kill(&mut self) {
         self.process.kill().unwrap();
     }
 
-    /// Ends the process as the system does when it must: without a word.
+    /// Kills the process (SIGKILL) and waits for it.
     pub(crate) fn kill(mut self) -> Arc<TempDir> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.dir.clone()
     }
 
-    /// Asks the process to end and waits until it has. The result is whether it ended well.
+    /// Terminates the process (SIGTERM) and waits for it. Returns whether its exit code was 0.
     pub(crate) fn terminate(mut self) -> bool {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.process.wait().unwrap().success()
     }
 
-    /// A kubectl for this cluster; `None`, after saying so, where there is none.
+    /// A kubectl for this cluster; `None`, after printing so, if there is none on this machine.
     pub(crate) fn kubectl(&self) -> Option<Kubectl> {
         let program = std::env::var("SETPOINT_KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
         let found = Command::new(&program).args(["version", "--client"]).output();
@@ -133,7 +133,7 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// What it prints when it succeeds.
+    /// Its standard output. It must succeed.
     #[track_caller]
     pub(crate) fn run(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
@@ -142,7 +142,7 @@ impl Kubectl {
         out
     }
 
-    /// What it prints when it fails.
+    /// Its standard error. It must fail.
     #[track_caller]
     pub(crate) fn fail(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
@@ -154,7 +154,7 @@ impl Kubectl {
         text(&output.stderr)
     }
 
-    /// What it prints, whether it succeeds or not, after its exit code.
+    /// The exit code, then the output, whether it succeeds or not.
     pub(crate) fn outcome(&self, line: &str) -> (i32, String) {
         let output = self.command(line).output().unwrap();
         let code = output.status.code().unwrap_or(-1);
@@ -167,7 +167,7 @@ impl Kubectl {
         self
     }
 
-    /// Starts it and reads what it prints until a line has what is looked for; the rest is read later.
+    /// Starts it and reads its output until a line contains the text; the rest is read later.
     pub(crate) fn follow(&self, line: &str) -> Follow {
         let mut process = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(Box::new(process.stdout.take().unwrap()) as Box<dyn Read + Send>);
@@ -185,14 +185,14 @@ impl Kubectl {
     }
 }
 
-/// A kubectl that goes on printing.
+/// A kubectl that keeps running, such as a watch.
 pub(crate) struct Follow {
     process: Child,
     lines: BufReader<Box<dyn Read + Send>>,
 }
 
 impl Follow {
-    /// Reads on until a line has all of these words.
+    /// Reads until a line contains all of these words.
     #[track_caller]
     pub(crate) fn until(&mut self, words: &[&str]) {
         let mut line = String::new();
@@ -218,14 +218,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Writes a manifest where kubectl can read it.
+/// Writes a manifest to a file. Returns its path.
 pub(crate) fn manifest(dir: &Path, name: &str, text: &str) -> String {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
 }
 
-/// A replica set of so many pods.
+/// A ReplicaSet of so many pods.
 pub(crate) fn replica_set(name: &str, replicas: u32) -> String {
     format!(
         r#"{{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{{"name":"{name}"}},"spec":{{"replicas":{replicas},

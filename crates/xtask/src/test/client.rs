@@ -1,18 +1,19 @@
-//! Suites written with other people's clients, in `e2e/`: how each is made ready to run.
+//! Preparation of the test suites in `e2e/`, which use third-party Kubernetes clients.
 //!
-//! What is fetched or built goes below `target/e2e`. A suite whose packages cannot be had is skipped with the reason.
+//! Downloads and build outputs go below `target/e2e`. A suite whose packages cannot be downloaded is skipped with the
+//! reason.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes a suite ready; gives the command line that runs it, or why there is none.
-pub(super) type Prepare = fn(&Place<'_>) -> Result<Vec<OsString>, String>;
+/// Prepares a suite. Returns the command line that runs it, or why it cannot run.
+pub(super) type Prepare = fn(&SuiteContext<'_>) -> Result<Vec<OsString>, String>;
 
-/// Where things are.
+/// The directories and the program for a suite.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct SuiteContext<'a> {
     pub(super) root: &'a Path,
     pub(super) target: &'a Path,
     /// The program of the first component that the suite needs.
@@ -20,54 +21,57 @@ pub(super) struct Place<'a> {
 }
 
 /// A virtual environment with the client in it.
-pub(super) fn python(place: &Place<'_>) -> Result<Vec<OsString>, String> {
-    let (suite, venv) = (place.suite("python"), place.made("python"));
+pub(super) fn python(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    let (suite, venv) = (context.suite("python"), context.build_dir("python"));
     let python = venv.join("bin/python");
     if !python.is_file() {
-        run(Command::new(place.program()?).args(["-m", "venv"]).arg(&venv))?;
+        run(Command::new(context.program()?).args(["-m", "venv"]).arg(&venv))?;
     }
-    let wanted = suite.join("requirements.txt");
+    let requirements = suite.join("requirements.txt");
     run(Command::new(&python)
         .args(["-m", "pip", "install", "--quiet", "-r"])
-        .arg(wanted))?;
+        .arg(requirements))?;
     Ok(vec![python.into(), suite.join("suite.py").into()])
 }
 
-/// The suite is copied, so that its packages lie beside it and not in the source tree.
-pub(super) fn node(place: &Place<'_>) -> Result<Vec<OsString>, String> {
-    let (suite, made) = (place.suite("node"), place.made("node"));
-    fs::create_dir_all(&made).map_err(|error| error.to_string())?;
+/// The suite is copied, so that its packages are installed beside the copy and not in the source tree.
+pub(super) fn node(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    let (suite, build_dir) = (context.suite("node"), context.build_dir("node"));
+    fs::create_dir_all(&build_dir).map_err(|error| error.to_string())?;
     for file in ["package.json", "package-lock.json", "suite.mjs"] {
-        fs::copy(suite.join(file), made.join(file)).map_err(|error| format!("copy {file}: {error}"))?;
+        fs::copy(suite.join(file), build_dir.join(file)).map_err(|error| format!("copy {file}: {error}"))?;
     }
     run(Command::new("npm")
         .args(["ci", "--silent", "--no-audit", "--no-fund"])
-        .current_dir(&made))?;
-    Ok(vec![place.program()?.into(), made.join("suite.mjs").into()])
+        .current_dir(&build_dir))?;
+    Ok(vec![
+        context.program()?.into(),
+        build_dir.join("suite.mjs").into(),
+    ])
 }
 
-pub(super) fn client_go(place: &Place<'_>) -> Result<Vec<OsString>, String> {
-    let program = place.made("client-go").join("suite");
-    run(Command::new(place.program()?)
+pub(super) fn client_go(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    let program = context.build_dir("client-go").join("suite");
+    run(Command::new(context.program()?)
         .args(["build", "-o"])
         .arg(&program)
         .arg(".")
-        .current_dir(place.suite("client-go")))?;
+        .current_dir(context.suite("client-go")))?;
     Ok(vec![program.into()])
 }
 
-/// The definitions themselves are fetched too, where modules can be had.
-pub(super) fn crds(place: &Place<'_>) -> Result<Vec<OsString>, String> {
-    let go = place.program()?;
+/// The CustomResourceDefinitions are downloaded, too, as Go modules.
+pub(super) fn crds(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    let go = context.program()?;
     let (program, corpus) = (
-        place.made("crds").join("suite"),
-        place.made("crds").join("corpus.json"),
+        context.build_dir("crds").join("suite"),
+        context.build_dir("crds").join("corpus.json"),
     );
     run(Command::new(go)
         .args(["build", "-o"])
         .arg(&program)
         .arg(".")
-        .current_dir(place.suite("crds")))?;
+        .current_dir(context.suite("crds")))?;
     run(Command::new(&program)
         .arg("fetch")
         .arg(&corpus)
@@ -75,29 +79,29 @@ pub(super) fn crds(place: &Place<'_>) -> Result<Vec<OsString>, String> {
     Ok(vec![program.into(), corpus.into()])
 }
 
-/// A workspace of its own, so that the house's lock file stays clean.
-pub(super) fn kube_rs(place: &Place<'_>) -> Result<Vec<OsString>, String> {
-    let made = place.made("kube-rs");
+/// A separate workspace, so that the repository's lock file stays clean.
+pub(super) fn kube_rs(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    let build_dir = context.build_dir("kube-rs");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo)
         .args(["build", "--quiet", "--locked", "--target-dir"])
-        .arg(&made)
-        .current_dir(place.suite("kube-rs")))?;
-    Ok(vec![made.join("debug/suite").into()])
+        .arg(&build_dir)
+        .current_dir(context.suite("kube-rs")))?;
+    Ok(vec![build_dir.join("debug/suite").into()])
 }
 
-impl Place<'_> {
+impl SuiteContext<'_> {
     fn suite(&self, name: &str) -> PathBuf {
         self.root.join("e2e").join(name)
     }
 
-    fn made(&self, name: &str) -> PathBuf {
+    fn build_dir(&self, name: &str) -> PathBuf {
         self.target.join("e2e").join(name)
     }
 
     fn program(&self) -> Result<&Path, String> {
         self.program
-            .ok_or_else(|| "no program is named for it".to_owned())
+            .ok_or_else(|| "the suite has no component".to_owned())
     }
 }
 
@@ -105,8 +109,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     let line = format!("{command:?}");
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{line} ended with {status}")),
-        Err(error) => Err(format!("{line} does not start: {error}")),
+        Ok(status) => Err(format!("{line} failed: {status}")),
+        Err(error) => Err(format!("cannot start {line}: {error}")),
     }
 }
 
@@ -115,15 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suite_that_cannot_be_made_ready_says_why() {
+    fn a_suite_that_cannot_be_prepared_returns_the_reason() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place {
+        let context = SuiteContext {
             root: folder.path(),
             target: folder.path(),
-            program: Some(Path::new("a-program-nobody-has")),
+            program: Some(Path::new("a-missing-program")),
         };
-        let why = python(&place).unwrap_err();
-        assert!(why.contains("does not start"), "{why}");
-        assert!(node(&place).unwrap_err().starts_with("copy package.json"));
+        let why = python(&context).unwrap_err();
+        assert!(why.contains("cannot start"), "{why}");
+        assert!(node(&context).unwrap_err().starts_with("copy package.json"));
     }
 }

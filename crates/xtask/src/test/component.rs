@@ -1,15 +1,16 @@
-//! Real programs that tests use: where they are found, and what may be installed.
+//! Third-party programs that tests use: where they are found, and which packages may be installed.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A program of somebody else. A test reads its path from the variable, and by that needs it.
+/// A third-party program. A test that reads its path from the variable needs it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) name: &'static str,
-    /// The environment variable that carries the program's path to the tests; set by hand, it wins.
+    /// The environment variable that carries the program's path to the tests. If the user sets it, it takes
+    /// precedence.
     pub(super) variable: &'static str,
-    /// Looked for on the PATH.
+    /// The name of the program on the PATH.
     pub(super) program: &'static str,
     /// The Debian package that may be installed for it.
     pub(super) package: Option<&'static str>,
@@ -69,39 +70,39 @@ pub(super) const ALL: &[&Component] = &[
 ];
 
 impl Component {
-    /// The program's path, installing its package where that is allowed; or why there is none.
+    /// The program's path, after installing its package if allowed; or why there is none.
     pub(super) fn find_or_install(&self) -> Result<PathBuf, String> {
         if let Some(path) = self.find() {
             return Ok(path);
         }
         let package = self
             .package
-            .ok_or_else(|| format!("`{}` is not there, and there is no package for it", self.program))?;
+            .ok_or_else(|| format!("`{}` was not found, and there is no package for it", self.program))?;
         install(package)?;
         self.find().ok_or_else(|| {
             format!(
-                "package {package} is installed, but `{}` is not there",
+                "package {package} is installed, but `{}` was not found",
                 self.program
             )
         })
     }
 
     fn find(&self) -> Option<PathBuf> {
-        let given = std::env::var_os(self.variable)
+        let configured = std::env::var_os(self.variable)
             .filter(|path| !path.is_empty())
             .map(PathBuf::from);
-        given.or_else(|| on_path(self.program))
+        configured.or_else(|| on_path(self.program))
     }
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(program))
+    let directories = std::env::var_os("PATH")?;
+    std::env::split_paths(&directories)
+        .map(|directory| directory.join(program))
         .find(|path| path.is_file())
 }
 
-/// Installs a Debian package, as root on Debian only: nobody's desk is changed behind their back.
+/// Installs a Debian package, only as root on Debian: a developer's machine is not changed.
 fn install(package: &str) -> Result<(), String> {
     if !is_root() || on_path("apt-get").is_none() {
         return Err(format!(
@@ -127,8 +128,8 @@ fn apt_get(args: &[&str]) -> Result<(), String> {
         .stdout(Stdio::null());
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`apt-get {}` ended with {status}", args.join(" "))),
-        Err(error) => Err(format!("`apt-get` does not start: {error}")),
+        Ok(status) => Err(format!("`apt-get {}` failed: {status}", args.join(" "))),
+        Err(error) => Err(format!("cannot start `apt-get`: {error}")),
     }
 }
 
@@ -139,21 +140,21 @@ mod tests {
     #[test]
     fn a_program_is_found_on_the_path() {
         assert!(on_path("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(on_path("a-program-nobody-has"), None);
+        assert_eq!(on_path("a-missing-program"), None);
     }
 
     #[test]
-    fn a_program_without_a_package_says_why_it_is_missing() {
+    fn a_missing_program_without_a_package_is_an_error() {
         let missing = Component {
             name: "a",
             variable: "SETPOINT_NOT_SET",
-            program: "a-program-nobody-has",
+            program: "a-missing-program",
             package: None,
             required: false,
         };
         assert_eq!(
             missing.find_or_install().unwrap_err(),
-            "`a-program-nobody-has` is not there, and there is no package for it"
+            "`a-missing-program` was not found, and there is no package for it"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test there is, with the real components it needs.
+//! `cargo xtask test`: all tests, with the third-party components they need.
 //!
 //! A step is a row in `steps::all`, a component a row in `component::ALL`. A step needs a component when its tests
 //! read the variable that holds the component's path, so nothing is declared twice. A component that is missing
@@ -7,7 +7,7 @@
 
 mod client;
 mod component;
-mod judge;
+mod conformance;
 mod outcome;
 mod steps;
 
@@ -21,11 +21,11 @@ use component::Component;
 use outcome::{Outcome, Summary};
 use steps::Step;
 
-/// Runs the chosen steps in order and prints what became of each.
+/// Runs the selected steps in order and prints the outcome of each.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let all = steps::all(root)?;
     let unused = unused(&all);
-    let steps = chosen(all, args)?;
+    let steps = selected(all, args)?;
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let mut summary = Summary::default();
     for step in &steps {
@@ -39,35 +39,35 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     Ok(summary.exit_code())
 }
 
-fn chosen(steps: Vec<Step>, args: &[String]) -> Result<Vec<Step>> {
+fn selected(steps: Vec<Step>, args: &[String]) -> Result<Vec<Step>> {
     let name = match args {
         [] => return Ok(steps),
         [flag, name] if flag == "--only" => name,
-        _ => bail!("unknown arguments {args:?}: only `--only NAME` is understood"),
+        _ => bail!("unknown arguments {args:?}: expected `--only NAME`"),
     };
     let known: Vec<&str> = steps.iter().map(|step| step.name).collect();
     if !known.contains(&name.as_str()) {
-        bail!("no step is called {name:?}; there are {}", known.join(", "));
+        bail!("unknown step {name:?}; the steps are {}", known.join(", "));
     }
     Ok(steps.into_iter().filter(|step| step.name == name).collect())
 }
 
-/// Components that no step needs, so that nobody takes their silence for a pass.
+/// Components that no step needs, printed so that their absence is not taken for a pass.
 fn unused(steps: &[Step]) -> String {
     let is_needed = |component: &&&Component| steps.iter().any(|step| step.needs.contains(component));
-    let idle: Vec<&str> = component::ALL
+    let names: Vec<&str> = component::ALL
         .iter()
         .filter(|component| !is_needed(component))
         .map(|component| component.name)
         .collect();
-    if idle.is_empty() {
+    if names.is_empty() {
         "nothing".to_owned()
     } else {
-        idle.join(", ")
+        names.join(", ")
     }
 }
 
-/// Finds what the step needs, then runs it.
+/// Finds the components of the step, then runs it.
 fn attempt(root: &Path, step: &Step, is_ci: bool) -> Outcome {
     let mut variables = Vec::new();
     for component in &step.needs {
@@ -90,7 +90,7 @@ fn without(component: &Component, why: &str, is_ci: bool) -> Outcome {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the time a step takes is the machine's own"
+    reason = "the duration of a step is measured by the system clock"
 )]
 fn now() -> Instant {
     Instant::now()
@@ -103,7 +103,7 @@ mod tests {
     #[track_caller]
     fn check_without(required: bool, is_ci: bool, expected: &str) {
         let component = Component {
-            name: "thing",
+            name: "component",
             variable: "A",
             program: "a",
             package: None,
@@ -114,21 +114,21 @@ mod tests {
 
     #[test]
     fn a_missing_component_skips_its_step() {
-        check_without(true, false, "skipped (no thing: why)");
-        check_without(false, true, "skipped (no thing: why)");
+        check_without(true, false, "skipped (no component: why)");
+        check_without(false, true, "skipped (no component: why)");
     }
 
     #[test]
     fn a_missing_required_component_fails_under_ci() {
-        check_without(true, true, "failed (no thing: why)");
+        check_without(true, true, "failed (no component: why)");
     }
 
     #[test]
-    fn one_step_can_be_chosen_and_an_unknown_one_is_refused() {
-        let steps = || vec![Step::planted("unit"), Step::planted("e2e")];
+    fn one_step_can_be_selected_and_an_unknown_one_is_rejected() {
+        let steps = || vec![Step::empty("unit"), Step::empty("e2e")];
         let args = |name: &str| vec!["--only".to_owned(), name.to_owned()];
-        assert_eq!(chosen(steps(), &[]).unwrap().len(), 2);
-        assert_eq!(chosen(steps(), &args("e2e")).unwrap()[0].name, "e2e");
-        assert!(chosen(steps(), &args("e3e")).is_err());
+        assert_eq!(selected(steps(), &[]).unwrap().len(), 2);
+        assert_eq!(selected(steps(), &args("e2e")).unwrap()[0].name, "e2e");
+        assert!(selected(steps(), &args("e3e")).is_err());
     }
 }

@@ -1,16 +1,16 @@
-//! What became of each step, and the table that says so.
+//! The outcome of each step, and their summary table.
 
 use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
-    /// With the reason, for the table.
+    /// With the reason.
     Skipped(String),
-    /// With the reason, for the table.
+    /// With the reason.
     Failed(String),
 }
 
@@ -31,8 +31,8 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, step: &'static str, outcome: Outcome, took: Duration) {
-        self.rows.push((step, outcome, took));
+    pub(super) fn add(&mut self, step: &'static str, outcome: Outcome, duration: Duration) {
+        self.rows.push((step, outcome, duration));
     }
 
     pub(super) fn exit_code(&self) -> ExitCode {
@@ -52,8 +52,8 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<14} {:>7}  outcome", "step", "time")?;
-        for (step, outcome, took) in &self.rows {
-            writeln!(f, "{step:<14} {:>6.1}s  {outcome}", took.as_secs_f64())?;
+        for (step, outcome, duration) in &self.rows {
+            writeln!(f, "{step:<14} {:>6.1}s  {outcome}", duration.as_secs_f64())?;
         }
         let passed = self.count(|outcome| *outcome == Outcome::Passed);
         let failed = self.count(|outcome| matches!(outcome, Outcome::Failed(_)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_the_time_and_the_reason() {
+    fn a_row_has_the_time_and_the_reason() {
         let text = summary(&[Outcome::Skipped("no kubectl".into())]).to_string();
         assert_eq!(
             text.lines().nth(1),

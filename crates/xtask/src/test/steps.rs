@@ -1,4 +1,4 @@
-//! The steps, in order: what is quick to fail comes first.
+//! The steps, in order: the fastest to fail come first.
 //!
 //! All cargo steps select the whole workspace and differ only in their targets: cargo then resolves the same features
 //! each time and builds every dependency once.
@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 
 use super::client::{self, Prepare};
 use super::component::{self, Component};
-use super::judge;
+use super::conformance;
 use super::outcome::Outcome;
 
-/// One part of the test run.
+/// A step of the test run.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -27,46 +27,44 @@ enum Action {
     /// `cargo test --workspace` with these arguments.
     Cargo(Vec<String>),
     /// `setpoint-conformance` with these arguments, in the workspace root.
-    Judge(&'static [&'static str]),
-    /// A suite of somebody else's client, against a server of its own.
+    Conformance(&'static [&'static str]),
+    /// A suite of a third-party client, against a server started for it.
     Client(Prepare),
-    /// There is nothing to run; the reason.
+    /// Nothing to run, with the reason.
     Nothing(String),
 }
 
-/// Bad requests, the same ones every time.
+/// Fuzzed requests, with a fixed seed.
 const FUZZ: &[&str] = &["fuzz", "--requests", "2000", "--seed", "1"];
 
-/// Every recorded case. A case that waits for something that is not there yet does not wait for long.
+/// All recorded cases. Retries are limited, since a missing feature would use up their whole time.
 const REPLAY: &[&str] = &[
     "replay",
     "--transcripts",
     "reference/transcripts",
     "--floors",
     "crates/conformance/floors.toml",
-    "--patience-ms",
+    "--max-retry-ms",
     "2000",
     "--show",
     "0",
 ];
 
-/// Where the tests are that need the whole program.
-const HOMES_OF_WHOLE: &[&str] = &["crates/setpoint", "examples"];
+/// The directories of tests that need the `setpoint` binary.
+const E2E_DIRS: &[&str] = &["crates/setpoint", "examples"];
 
 /// Every step. A new one is one more row.
 pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
-    let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = test_files(root)?.into_iter().partition(|path| {
-        HOMES_OF_WHOLE
-            .iter()
-            .any(|home| path.starts_with(root.join(home)))
-    });
+    let (e2e, integration): (Vec<PathBuf>, Vec<PathBuf>) = test_files(root)?
+        .into_iter()
+        .partition(|path| E2E_DIRS.iter().any(|dir| path.starts_with(root.join(dir))));
     Ok(vec![
         Step::cargo("unit", &["--lib", "--bins", "--examples"]),
-        Step::files("integration", root, &parts)?,
+        Step::files("integration", root, &integration)?,
         Step::cargo("doc", &["--doc"]),
-        Step::files("e2e", root, &whole)?,
-        Step::judge("fuzz", FUZZ),
-        Step::judge("replay", REPLAY),
+        Step::files("e2e", root, &e2e)?,
+        Step::conformance("fuzz", FUZZ),
+        Step::conformance("replay", REPLAY),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
         Step::client("client-go", &[component::GO], client::client_go),
@@ -85,11 +83,11 @@ impl Step {
         }
     }
 
-    fn judge(name: &'static str, args: &'static [&'static str]) -> Self {
+    fn conformance(name: &'static str, args: &'static [&'static str]) -> Self {
         Self {
             name,
             needs: Vec::new(),
-            action: Action::Judge(args),
+            action: Action::Conformance(args),
         }
     }
 
@@ -107,7 +105,7 @@ impl Step {
             return Ok(Self {
                 name,
                 needs: Vec::new(),
-                action: Action::Nothing("no such tests yet".to_owned()),
+                action: Action::Nothing("there are no such tests".to_owned()),
             });
         }
         let stems = files.iter().filter_map(|path| path.file_stem()?.to_str());
@@ -121,23 +119,23 @@ impl Step {
         })
     }
 
-    /// Runs the step; the paths of what it needs are in the environment.
+    /// Runs the step with the paths of its components in the environment.
     pub(super) fn run(&self, root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
         match &self.action {
             Action::Nothing(why) => Outcome::Skipped(why.clone()),
             Action::Cargo(args) => cargo_test(root, args, variables),
-            Action::Judge(args) => judge::ask(root, args),
-            Action::Client(prepare) => judge::with_client(root, *prepare, variables),
+            Action::Conformance(args) => conformance::run_command(root, args),
+            Action::Client(prepare) => conformance::run_client_suite(root, *prepare, variables),
         }
     }
 
     #[cfg(test)]
-    pub(super) fn planted(name: &'static str) -> Self {
+    pub(super) fn empty(name: &'static str) -> Self {
         Self::cargo(name, &[])
     }
 }
 
-/// Keeps going after a failed target, so that one run shows all that is broken.
+/// Continues after a failed target, so that one run shows all failures.
 fn cargo_test(root: &Path, args: &[String], variables: &[(&str, PathBuf)]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -151,7 +149,7 @@ fn cargo_test(root: &Path, args: &[String], variables: &[(&str, PathBuf)]) -> Ou
     match command.status() {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::Failed(format!("cargo test: {status}")),
-        Err(error) => Outcome::Failed(format!("cargo does not start: {error}")),
+        Err(error) => Outcome::Failed(format!("cannot start cargo: {error}")),
     }
 }
 
@@ -163,21 +161,21 @@ fn test_files(root: &Path) -> Result<Vec<PathBuf>> {
         crates.extend(entries(&root.join("examples"))?);
     }
     for krate in crates {
-        let folder = krate.join("tests");
-        if folder.is_dir() {
-            files.extend(entries(&folder)?.into_iter().filter(|path| is_rust(path)));
+        let directory = krate.join("tests");
+        if directory.is_dir() {
+            files.extend(entries(&directory)?.into_iter().filter(|path| is_rust(path)));
         }
     }
     Ok(files)
 }
 
-/// The components whose variable is named in these files or in the modules beside them.
+/// The components whose variable occurs in these files or in the modules beside them.
 fn needs(root: &Path, files: &[PathBuf]) -> Result<Vec<&'static Component>> {
     let mut text = String::new();
-    let mut folders: Vec<&Path> = files.iter().filter_map(|path| path.parent()).collect();
-    folders.dedup();
-    for folder in folders {
-        read_all(folder, &mut text).with_context(|| format!("read the tests below {}", root.display()))?;
+    let mut directories: Vec<&Path> = files.iter().filter_map(|path| path.parent()).collect();
+    directories.dedup();
+    for directory in directories {
+        read_all(directory, &mut text).with_context(|| format!("read the tests below {}", root.display()))?;
     }
     Ok(component::ALL
         .iter()
@@ -186,8 +184,8 @@ fn needs(root: &Path, files: &[PathBuf]) -> Result<Vec<&'static Component>> {
         .collect())
 }
 
-fn read_all(folder: &Path, text: &mut String) -> Result<()> {
-    for path in entries(folder)? {
+fn read_all(directory: &Path, text: &mut String) -> Result<()> {
+    for path in entries(directory)? {
         if path.is_dir() {
             read_all(&path, text)?;
         } else if is_rust(&path) {
@@ -201,9 +199,10 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// What lies in a folder, in the same order everywhere.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let listing = fs::read_dir(folder).with_context(|| format!("read folder {}", folder.display()))?;
+/// The entries of a directory, sorted.
+fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+    let listing =
+        fs::read_dir(directory).with_context(|| format!("read directory {}", directory.display()))?;
     let mut paths = listing
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>>>()?;
@@ -215,14 +214,14 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn planted(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
+    fn workspace(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
         for (path, text) in files {
-            let full = folder.path().join(path);
+            let full = directory.path().join(path);
             fs::create_dir_all(full.parent().unwrap()).unwrap();
             fs::write(full, text).unwrap();
         }
-        folder
+        directory
     }
 
     fn step<'a>(steps: &'a [Step], name: &str) -> &'a Step {
@@ -231,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_test_that_reads_a_components_variable_needs_it() {
-        let folder = planted(&[
+        let directory = workspace(&[
             ("crates/setpoint/tests/apply.rs", "mod cluster;"),
             (
                 "crates/setpoint/tests/cluster/mod.rs",
@@ -239,7 +238,7 @@ mod tests {
             ),
             ("crates/store/tests/crash.rs", "fn a() {}"),
         ]);
-        let steps = all(folder.path()).unwrap();
+        let steps = all(directory.path()).unwrap();
         let names: Vec<&str> = step(&steps, "e2e")
             .needs
             .iter()
@@ -251,30 +250,30 @@ mod tests {
 
     #[test]
     fn a_step_selects_its_own_test_files() {
-        let folder = planted(&[
+        let directory = workspace(&[
             ("crates/setpoint/tests/apply.rs", ""),
             ("crates/store/tests/crash.rs", ""),
-            ("examples/shop/tests/shop.rs", ""),
+            ("examples/operator/tests/operator.rs", ""),
         ]);
-        let steps = all(folder.path()).unwrap();
+        let steps = all(directory.path()).unwrap();
         let args = |name| match &step(&steps, name).action {
             Action::Cargo(args) => args.join(" "),
             Action::Nothing(why) => why.clone(),
-            Action::Judge(_) | Action::Client(_) => String::new(),
+            Action::Conformance(_) | Action::Client(_) => String::new(),
         };
         assert_eq!(
             (args("e2e"), args("integration")),
-            ("--test apply --test shop".into(), "--test crash".into())
+            ("--test apply --test operator".into(), "--test crash".into())
         );
     }
 
     #[test]
-    fn a_step_without_tests_says_so() {
-        let folder = planted(&[("crates/store/src/lib.rs", "")]);
-        let steps = all(folder.path()).unwrap();
+    fn a_step_without_tests_is_skipped() {
+        let directory = workspace(&[("crates/store/src/lib.rs", "")]);
+        let steps = all(directory.path()).unwrap();
         assert_eq!(
-            step(&steps, "e2e").run(folder.path(), &[]),
-            Outcome::Skipped("no such tests yet".to_owned())
+            step(&steps, "e2e").run(directory.path(), &[]),
+            Outcome::Skipped("there are no such tests".to_owned())
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Many clients count on one object: read, add one, write back, again on a conflict. Nothing may be lost.
+//! Many clients increment a counter in one object: read, add one, update, retry on conflict. No increment may be lost.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -12,19 +12,19 @@ use crate::{
         load::{self, Client, Load, Outcome},
         objects,
         request::{self, Template},
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Measurement, Report},
     statistics::Spread,
 };
 
-/// With every other client before it each time, a client needs about as many attempts as there are clients.
+/// A client that always loses against all others needs about as many attempts as there are clients.
 const MAX_ATTEMPTS: u32 = 100_000;
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
-    let increments = setting.pick(2_000, 500);
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
+    let increments = setting.full_or_quick(2_000, 500);
     let conflicts = Rc::new(Cell::new(0));
     let mut rounds = Vec::new();
     for round in 0..setting.rounds as u64 {
@@ -44,7 +44,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
             .1;
         ensure!(
             counted == increments,
-            "{increments} increments were acknowledged, the counter says {counted}"
+            "{increments} increments were acknowledged, the counter has {counted}"
         );
     }
     add(report, &rounds, conflicts.get());
@@ -68,7 +68,7 @@ async fn create(server: &Server, round: u64) -> Result<String> {
 
 fn add(report: &mut Report, rounds: &[Outcome], conflicts: u64) {
     let spread =
-        |figure: fn(&Outcome) -> f64| Spread::of(rounds.iter().map(figure)).expect("a round was run");
+        |metric: fn(&Outcome) -> f64| Spread::of(rounds.iter().map(metric)).expect("a round was run");
     let increments: u64 = rounds.iter().map(|round| round.operations).sum();
     report.add(
         Measurement::spread("api", "counter_cpu", spread(Outcome::server_cpu_us), "us/op")
@@ -95,13 +95,13 @@ impl Client for Counter {
         for _ in 0..MAX_ATTEMPTS {
             let (version, count) = read(connection, &self.path).await?;
             let body = body(name, Some(&version), count + 1);
-            let answer = connection
-                .answer(&request::encode("PUT", &self.path, body.as_bytes()))
+            let response = connection
+                .round_trip(&request::encode("PUT", &self.path, body.as_bytes()))
                 .await?;
-            match answer.status {
+            match response.status {
                 200 => return Ok(()),
                 409 => self.conflicts.set(self.conflicts.get() + 1),
-                other => bail!("an update of {} answers {other}", self.path),
+                other => bail!("an update of {} returned {other}", self.path),
             }
         }
         bail!("{MAX_ATTEMPTS} attempts at one increment failed")
@@ -110,12 +110,16 @@ impl Client for Counter {
 
 /// The counter's version and count.
 async fn read(connection: &mut Connection, path: &str) -> Result<(String, u64)> {
-    let answer = connection.answer(&request::encode("GET", path, b"")).await?;
-    ensure!(answer.status == 200, "a get of {path} answers {}", answer.status);
-    let version = request::find_text(answer.body, "resourceVersion")
+    let response = connection.round_trip(&request::encode("GET", path, b"")).await?;
+    ensure!(
+        response.status == 200,
+        "a get of {path} returned {}",
+        response.status
+    );
+    let version = request::find_text(response.body, "resourceVersion")
         .context("no resourceVersion")?
         .to_owned();
-    let count = request::find_text(answer.body, "count")
+    let count = request::find_text(response.body, "count")
         .context("no count")?
         .parse()?;
     Ok((version, count))

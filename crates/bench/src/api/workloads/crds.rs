@@ -1,4 +1,4 @@
-//! Many definitions that nobody uses: what each costs in memory, and what they cost a start.
+//! Many unused CustomResourceDefinitions: the memory of each, and their effect on the start time.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use crate::{
         Setting,
         connection::Connection,
         load, objects, request,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Goal, Measurement, Report},
 };
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// As large as the largest that are in common use.
+/// As large as the largest in common use.
 const SCHEMA_BYTES: usize = 200 << 10;
 
-/// Long enough for the work of starting to be over.
+/// Long enough for the startup work to complete.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Long enough for the store to have forgotten what it may forget.
-const FORGET: Duration = Duration::from_secs(15);
+/// Long enough for the store to compact old revisions.
+const COMPACTION: Duration = Duration::from_secs(15);
 
-/// How often, and how far apart, a definition is asked whether it is established.
-const ESTABLISHED_LOOKS: usize = 600;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+/// The number and interval of checks whether a CustomResourceDefinition is established.
+const ESTABLISHED_CHECKS: usize = 600;
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a server takes once it is idle.
+/// The memory of an idle server, and the cost of its start.
 #[derive(Debug)]
 struct Idle {
     resident: u64,
@@ -40,27 +40,31 @@ struct Idle {
 }
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let count = setting.pick(1_000, 100);
+    let count = setting.full_or_quick(1_000, 100);
     let (empty, filled) = (new_dir(setting)?, new_dir(setting)?);
-    let server = Server::setpoint(setting, filled.path(), Parts::All).await?;
+    let server = Server::setpoint(setting, filled.path(), ServerComponents::All).await?;
     let cpu = server.cpu_time()?;
     create(&server, count).await?;
     let cpu = (server.cpu_time()? - cpu).as_secs_f64() * 1e6 / count as f64;
     server.stop().await?;
-    // Both have started before, so that both start again.
-    Server::setpoint(setting, empty.path(), Parts::All)
+    // Both have been started before, so that both measure a restart.
+    Server::setpoint(setting, empty.path(), ServerComponents::All)
         .await?
         .stop()
         .await?;
-    let without = idle(Server::setpoint(setting, empty.path(), Parts::All).await?, SETTLE).await?;
+    let without = idle(
+        Server::setpoint(setting, empty.path(), ServerComponents::All).await?,
+        SETTLE,
+    )
+    .await?;
     let with = idle(
-        Server::setpoint(setting, filled.path(), Parts::All).await?,
+        Server::setpoint(setting, filled.path(), ServerComponents::All).await?,
         SETTLE,
     )
     .await?;
     let long_idle = idle(
-        Server::setpoint(setting, filled.path(), Parts::Forgetful).await?,
-        FORGET,
+        Server::setpoint(setting, filled.path(), ServerComponents::ShortHistory).await?,
+        COMPACTION,
     )
     .await?;
     let each = |idle: &Idle| idle.resident.saturating_sub(without.resident) as f64 / 1e3 / count as f64;
@@ -84,33 +88,37 @@ async fn create(server: &Server, count: u64) -> Result<()> {
     let mut connections = load::connect(&server.endpoint, 1).await?;
     for connection in &mut connections {
         for number in 0..count {
-            let body = objects::definition(number, SCHEMA_BYTES);
-            let request = request::encode("POST", DEFINITIONS, body.as_bytes());
-            let answer = connection.answer(&request).await?;
-            ensure!(answer.status == 201, "a definition answers {}", answer.status);
+            let body = objects::crd(number, SCHEMA_BYTES);
+            let request = request::encode("POST", CRDS, body.as_bytes());
+            let response = connection.round_trip(&request).await?;
+            ensure!(
+                response.status == 201,
+                "creating a CustomResourceDefinition returned {}",
+                response.status
+            );
         }
         for number in 0..count {
-            until_established(connection, number).await?;
+            wait_until_established(connection, number).await?;
         }
     }
     sleep(SETTLE).await;
     Ok(())
 }
 
-/// Until then a definition is at work, not idle.
-async fn until_established(connection: &mut Connection, number: u64) -> Result<()> {
-    let path = format!("{DEFINITIONS}/{}", objects::definition_name(number));
+/// Waits until a CustomResourceDefinition is established: before that the server is not idle.
+async fn wait_until_established(connection: &mut Connection, number: u64) -> Result<()> {
+    let path = format!("{CRDS}/{}", objects::crd_name(number));
     let request = request::encode("GET", &path, &[]);
-    for _ in 0..ESTABLISHED_LOOKS {
-        let answer = connection.answer(&request).await?;
-        ensure!(answer.status == 200, "{path} answers {}", answer.status);
-        let definition: Value = serde_json::from_slice(answer.body)?;
-        let conditions = definition["status"]["conditions"].as_array();
+    for _ in 0..ESTABLISHED_CHECKS {
+        let response = connection.round_trip(&request).await?;
+        ensure!(response.status == 200, "{path} returned {}", response.status);
+        let crd: Value = serde_json::from_slice(response.body)?;
+        let conditions = crd["status"]["conditions"].as_array();
         let is_established = |one: &Value| one["type"] == "Established" && one["status"] == "True";
         if conditions.is_some_and(|conditions| conditions.iter().any(is_established)) {
             return Ok(());
         }
-        sleep(BETWEEN_LOOKS).await;
+        sleep(CHECK_INTERVAL).await;
     }
     bail!("{path} is not established")
 }

@@ -1,4 +1,4 @@
-//! The client most workloads use: send a request encoded ahead, check the status. And how its figures are reported.
+//! The client of most workloads: it sends a pre-encoded request and checks the status. And the report of its measurements.
 
 use anyhow::{Result, ensure};
 
@@ -8,17 +8,17 @@ use crate::{
         load::{Client, Outcome},
         request::Template,
     },
+    paired_rounds::PairedRounds,
     report::{Goal, Measurement, Report},
     statistics::Latencies,
-    turns::Turns,
 };
 
-/// Sends one template again and again.
+/// Sends one template repeatedly.
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
     template: Template,
     status: u16,
-    /// Numbers are taken modulo this, when requests are to fall on objects that exist.
+    /// Numbers are taken modulo this, so that requests address existing objects.
     objects: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Exchange {
         }
     }
 
-    /// Requests fall on the first `objects` objects, out of order.
+    /// Requests address the first `objects` objects, out of order.
     pub(crate) fn among(mut self, objects: u64) -> Self {
         self.objects = Some(objects);
         self
@@ -44,28 +44,28 @@ impl Client for Exchange {
         let number = self
             .objects
             .map_or(number, |objects| number.wrapping_mul(48_271) % objects);
-        let answer = connection.answer(self.template.fill(number)).await?;
+        let response = connection.round_trip(self.template.fill(number)).await?;
         ensure!(
-            answer.status == self.status,
+            response.status == self.status,
             "status {} instead of {}: {}",
-            answer.status,
+            response.status,
             self.status,
-            String::from_utf8_lossy(&answer.body[..answer.body.len().min(400)])
+            String::from_utf8_lossy(&response.body[..response.body.len().min(400)])
         );
         Ok(())
     }
 }
 
-/// Adds the server's CPU per operation, in turns with the server that does nothing, and the rate beside it.
-pub(crate) fn add(report: &mut Report, name: &str, turns: &Turns<Outcome>, goal: Option<Goal>) {
+/// Adds the server's CPU per operation, paired with the null server, and the rate.
+pub(crate) fn add(report: &mut Report, name: &str, rounds: &PairedRounds<Outcome>, goal: Option<Goal>) {
     let cpu = Outcome::server_cpu_us;
-    let latencies = merged(&turns.subject);
-    let measurement = Measurement::spread("api", format!("{name}_cpu"), turns.subject(cpu), "us/op")
-        .in_turns(turns.baseline(cpu), turns.ratio(cpu))
+    let latencies = merged(&rounds.subject);
+    let measurement = Measurement::spread("api", format!("{name}_cpu"), rounds.subject(cpu), "us/op")
+        .paired(rounds.baseline(cpu), rounds.ratio(cpu))
         .latency(&latencies)
-        .cpu(turns.subject(cpu).median)
-        .baseline_cpu(turns.baseline(cpu).median)
-        .generator_cpu(turns.subject(Outcome::generator_cpu_us).median);
+        .cpu(rounds.subject(cpu).median)
+        .baseline_cpu(rounds.baseline(cpu).median)
+        .generator_cpu(rounds.subject(Outcome::generator_cpu_us).median);
     report.add(match goal {
         Some(goal) => measurement.goal(goal),
         None => measurement,
@@ -74,10 +74,10 @@ pub(crate) fn add(report: &mut Report, name: &str, turns: &Turns<Outcome>, goal:
         Measurement::spread(
             "api",
             format!("{name}_rate"),
-            turns.subject(Outcome::rate),
+            rounds.subject(Outcome::rate),
             "op/s",
         )
-        .in_turns(turns.baseline(Outcome::rate), turns.ratio(Outcome::rate))
+        .paired(rounds.baseline(Outcome::rate), rounds.ratio(Outcome::rate))
         .operations(latencies.count()),
     );
 }

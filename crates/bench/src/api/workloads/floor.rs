@@ -1,7 +1,7 @@
-//! The server that does nothing, by itself: what HTTPS costs here, and what the generator costs.
+//! The null server by itself: the cost of HTTPS, and of the load generator.
 //!
-//! A figure of Setpoint can be no lower than these; and where the generator's share is larger than the server's, a
-//! rate is the generator's and only the CPU time speaks.
+//! No measurement of Setpoint can be lower than these. If the generator's CPU share is larger than the server's, the rate
+//! is limited by the generator and only the CPU time is meaningful.
 
 use anyhow::Result;
 
@@ -26,7 +26,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     for (name, template, status) in [("floor_get", get, 200), ("floor_post_1kb", post, 201)] {
         let load = Load {
             clients: setting.clients,
-            operations: setting.pick(40_000, 10_000),
+            operations: setting.full_or_quick(40_000, 10_000),
             first: 0,
         };
         let mut rounds = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
 }
 
 fn add(report: &mut Report, name: &str, rounds: &[Outcome]) {
-    let spread = |figure: fn(&Outcome) -> f64| Spread::of(rounds.iter().map(figure)).expect("a round is run");
+    let spread = |metric: fn(&Outcome) -> f64| Spread::of(rounds.iter().map(metric)).expect("a round is run");
     report.add(
         Measurement::spread(
             "api",

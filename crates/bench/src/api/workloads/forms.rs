@@ -1,4 +1,4 @@
-//! Other forms of writing, each beside a plain create of the same object in JSON on the same server.
+//! Applies, patches and protobuf creates, each paired with a JSON create of the same object on the same server.
 
 use anyhow::Result;
 use serde_json::json;
@@ -9,29 +9,29 @@ use crate::{
         Setting,
         load::{self, Load, Outcome},
         objects,
-        request::{self, Form, Template},
-        server::{Parts, Server, new_dir},
+        request::{self, Encoding, Template},
+        server::{Server, ServerComponents, new_dir},
     },
+    paired_rounds::PairedRounds,
     report::{Goal, Measurement, Report},
-    turns::Turns,
 };
 
-/// One form of writing.
+/// One type of write.
 #[derive(Debug)]
-struct Written {
+struct WriteVariant {
     name: &'static str,
     template: Template,
     status: u16,
-    /// Whether it changes objects that are there, or makes new ones.
+    /// Whether it changes existing objects, or creates new ones.
     changes: bool,
-    /// How many plain creates it may cost.
+    /// The bound on its cost, in JSON creates.
     goal: Option<Goal>,
 }
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
-    let operations = setting.pick(10_000, 3_000);
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
+    let operations = setting.full_or_quick(10_000, 3_000);
     let mut load = Load {
         clients: setting.clients,
         operations,
@@ -40,26 +40,26 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     let there = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("there"));
     load::apply(&server, &load, |_| Exchange::new(there.clone(), 201)).await?;
     let create = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("plain"));
-    for written in forms() {
-        let mut turns: Turns<Outcome> = Turns::default();
+    for variant in variants() {
+        let mut rounds: PairedRounds<Outcome> = PairedRounds::default();
         for _ in 0..setting.rounds {
             load.first += operations;
             let plain = |_| Exchange::new(create.clone(), 201);
-            turns.baseline.push(load::apply(&server, &load, plain).await?);
+            rounds.baseline.push(load::apply(&server, &load, plain).await?);
             let form = |_| {
-                let exchange = Exchange::new(written.template.clone(), written.status);
-                if written.changes {
+                let exchange = Exchange::new(variant.template.clone(), variant.status);
+                if variant.changes {
                     exchange.among(operations)
                 } else {
                     exchange
                 }
             };
-            turns.subject.push(load::apply(&server, &load, form).await?);
+            rounds.subject.push(load::apply(&server, &load, form).await?);
         }
-        exchange::add(report, written.name, &turns, None);
-        let over = format!("{}_over_create", written.name);
-        let over = Measurement::spread("api", over, turns.ratio(Outcome::server_cpu_us), "creates");
-        report.add(match written.goal {
+        exchange::add(report, variant.name, &rounds, None);
+        let over = format!("{}_over_create", variant.name);
+        let over = Measurement::spread("api", over, rounds.ratio(Outcome::server_cpu_us), "creates");
+        report.add(match variant.goal {
             Some(goal) => over.goal(goal),
             None => over,
         });
@@ -67,16 +67,16 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     server.stop().await
 }
 
-fn forms() -> [Written; 4] {
+fn variants() -> [WriteVariant; 4] {
     let path = |name: &str| format!("{}/{name}-########", objects::CONFIG_MAPS);
     let applied = format!("{}?fieldManager=bench&force=true", path("apply"));
     let applied_again = format!("{}?fieldManager=bench&force=true", path("there"));
     let patch =
         json!({"metadata": {"labels": {"tier": "frontend"}}, "data": {"added": "########"}}).to_string();
     [
-        Written {
+        WriteVariant {
             name: "apply_new_configmap",
-            template: Template::with_form(
+            template: Template::with_encoding(
                 "PATCH",
                 &applied,
                 request::APPLY,
@@ -86,9 +86,9 @@ fn forms() -> [Written; 4] {
             changes: false,
             goal: Some(Goal::AtMost(3.0)),
         },
-        Written {
+        WriteVariant {
             name: "apply_configmap",
-            template: Template::with_form(
+            template: Template::with_encoding(
                 "PATCH",
                 &applied_again,
                 request::APPLY,
@@ -98,19 +98,19 @@ fn forms() -> [Written; 4] {
             changes: true,
             goal: Some(Goal::AtMost(3.0)),
         },
-        Written {
+        WriteVariant {
             name: "strategic_patch_configmap",
-            template: Template::with_form("PATCH", &path("there"), request::STRATEGIC, patch.as_bytes()),
+            template: Template::with_encoding("PATCH", &path("there"), request::STRATEGIC, patch.as_bytes()),
             status: 200,
             changes: true,
             goal: None,
         },
-        Written {
+        WriteVariant {
             name: "create_configmap_protobuf",
-            template: Template::with_form(
+            template: Template::with_encoding(
                 "POST",
                 objects::CONFIG_MAPS,
-                Form::PROTOBUF,
+                Encoding::PROTOBUF,
                 &objects::config_map_message("binary"),
             ),
             status: 201,

@@ -1,4 +1,4 @@
-//! Lists: how many bytes a second of the server's CPU puts on the wire.
+//! Lists: bytes sent per second of the server's CPU.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,21 @@ use crate::{
         connection::Connection,
         load::{self, Load},
         objects, request,
-        request::{Form, Template},
-        server::{Parts, Server, new_dir},
+        request::{Encoding, Template},
+        server::{Server, ServerComponents, new_dir},
     },
+    paired_rounds::PairedRounds,
     report::{Goal, Measurement, Report},
     statistics::Latencies,
-    turns::Turns,
 };
 
-/// Objects of a page in the paged form, as common clients ask for them.
+/// The page size of the paged variant, as common clients use it.
 const PAGE: &str = "limit=500";
 
 /// The longest start of a list that holds its own metadata.
 const LIST_HEAD_BYTES: usize = 4096;
 
-/// What a slice of lists came to.
+/// The outcome of a slice of lists.
 #[derive(Debug)]
 struct Lists {
     bytes: u64,
@@ -36,10 +36,10 @@ struct Lists {
 }
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let pods = setting.pick(10_000, 3_000);
+    let pods = setting.full_or_quick(10_000, 3_000);
     let dir = new_dir(setting)?;
     let null = Server::null(dir.path()).await?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
     let create = Template::with_body("POST", objects::PODS, &objects::pod("list"));
     let load = Load {
         clients: setting.clients,
@@ -48,27 +48,31 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     };
     load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
 
-    let lists = setting.pick(20, 10);
+    let lists = setting.full_or_quick(20, 10);
     let json = request::encode("GET", objects::PODS, b"");
-    let binary = request::encode_as("GET", objects::PODS, Form::PROTOBUF, b"");
+    let binary = request::encode_as("GET", objects::PODS, Encoding::PROTOBUF, b"");
     let length = whole(&server, &json, 1).await?.bytes;
     ensure!(
         length > pods * objects::POD_BYTES as u64,
         "a list of {pods} pods has only {length} bytes"
     );
     let floor = request::encode("GET", &format!("/bytes/{length}"), b"");
-    let (mut turns, mut messages, mut pages) = (Turns::default(), Turns::default(), Turns::default());
-    // The messages are made once, when they are first asked for.
+    let (mut rounds, mut messages, mut pages) = (
+        PairedRounds::default(),
+        PairedRounds::default(),
+        PairedRounds::default(),
+    );
+    // The protobuf messages are encoded once, at the first request.
     whole(&server, &binary, 1).await?;
     for _ in 0..setting.rounds {
-        turns.baseline.push(whole(&null, &floor, lists).await?);
-        turns.subject.push(whole(&server, &json, lists).await?);
+        rounds.baseline.push(whole(&null, &floor, lists).await?);
+        rounds.subject.push(whole(&server, &json, lists).await?);
         messages.baseline.push(whole(&null, &floor, lists).await?);
         messages.subject.push(whole(&server, &binary, lists).await?);
         pages.baseline.push(whole(&null, &floor, lists).await?);
         pages.subject.push(paged(&server, lists).await?);
     }
-    add(report, "list_pods", &turns, Some(Goal::AtLeast(450.0)));
+    add(report, "list_pods", &rounds, Some(Goal::AtLeast(450.0)));
     // Three times what the reference server's JSON comes to.
     add(
         report,
@@ -80,27 +84,27 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     server.stop().await
 }
 
-fn add(report: &mut Report, name: &str, turns: &Turns<Lists>, goal: Option<Goal>) {
+fn add(report: &mut Report, name: &str, rounds: &PairedRounds<Lists>, goal: Option<Goal>) {
     let mut latencies = Latencies::new();
-    turns
+    rounds
         .subject
         .iter()
         .for_each(|lists| latencies.merge(&lists.latencies));
     let measurement = Measurement::spread(
         "api",
         format!("{name}_per_cpu"),
-        turns.subject(Lists::per_cpu),
+        rounds.subject(Lists::per_cpu),
         "MB/CPU-s",
     )
-    .in_turns(turns.baseline(Lists::per_cpu), turns.ratio(Lists::per_cpu))
+    .paired(rounds.baseline(Lists::per_cpu), rounds.ratio(Lists::per_cpu))
     .latency(&latencies)
     .cpu(
-        turns
+        rounds
             .subject(|lists| lists.server_cpu.as_secs_f64() * 1e6 / lists.latencies.count() as f64)
             .median,
     )
     .generator_cpu(
-        turns
+        rounds
             .subject(|lists| lists.generator_cpu.as_secs_f64() * 1e6 / lists.latencies.count() as f64)
             .median,
     );
@@ -109,8 +113,8 @@ fn add(report: &mut Report, name: &str, turns: &Turns<Lists>, goal: Option<Goal>
         None => measurement,
     });
     report.add(
-        Measurement::spread("api", format!("{name}_rate"), turns.subject(Lists::rate), "MB/s")
-            .in_turns(turns.baseline(Lists::rate), turns.ratio(Lists::rate))
+        Measurement::spread("api", format!("{name}_rate"), rounds.subject(Lists::rate), "MB/s")
+            .paired(rounds.baseline(Lists::rate), rounds.ratio(Lists::rate))
             .operations(latencies.count()),
     );
 }
@@ -120,7 +124,7 @@ async fn whole(server: &Server, list: &[u8], lists: u64) -> Result<Lists> {
     measured(server, lists, async |connection| {
         let mut bytes = 0;
         let status = connection.visit(list, |data| bytes += data.len() as u64).await?;
-        ensure!(status == 200, "a list answers {status}");
+        ensure!(status == 200, "a list returned {status}");
         Ok(bytes)
     })
     .await
@@ -132,8 +136,8 @@ async fn paged(server: &Server, lists: u64) -> Result<Lists> {
         let mut path = format!("{}?{PAGE}", objects::PODS);
         let mut bytes = 0;
         loop {
-            let page = connection.answer(&request::encode("GET", &path, b"")).await?;
-            ensure!(page.status == 200, "a page answers {}", page.status);
+            let page = connection.round_trip(&request::encode("GET", &path, b"")).await?;
+            ensure!(page.status == 200, "a page returned {}", page.status);
             bytes += page.body.len() as u64;
             match continuation(page.body) {
                 Some(token) => path = format!("{}?{PAGE}&continue={token}", objects::PODS),

@@ -1,4 +1,4 @@
-//! Twenty thousand pods: what each takes in memory, and how long a restart with them takes.
+//! Twenty thousand pods: the memory of each, and the duration of a restart.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use crate::{
         load::{self, Load},
         objects, request,
         request::Template,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Goal, Measurement, Report},
 };
 
-/// Long enough for what follows a write (caches, the log's upkeep) to be over.
+/// Long enough for the work after a write (caches, the log's maintenance) to complete.
 const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let pods = setting.pick(20_000, 5_000);
+    let pods = setting.full_or_quick(20_000, 5_000);
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
     sleep(SETTLE).await;
     let before = server.memory()?.resident;
     let create = Template::with_body("POST", objects::PODS, &objects::pod("many"));
@@ -40,14 +40,14 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     measure_restart(setting, report, dir.path(), (before, pods)).await
 }
 
-/// The memory after a restart is compared with that of the empty server: it holds the pods and nothing of their past.
+/// The memory after a restart is compared with that of the empty server: it has the pods but no old revisions.
 async fn measure_restart(
     setting: &Setting,
     report: &mut Report,
     dir: &std::path::Path,
     (empty, pods): (u64, u64),
 ) -> Result<()> {
-    let server = Server::setpoint(setting, dir, Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir, ServerComponents::ApiOnly).await?;
     let ready = server.ready_after.as_secs_f64() * 1e3;
     report.add(
         Measurement::new("api", "restart_with_pods", ready, "ms")
@@ -65,7 +65,7 @@ async fn measure_restart(
     let first_list = start.elapsed().as_secs_f64() * 1e3;
     ensure!(
         status == 200 && bytes > pods as usize * objects::POD_BYTES,
-        "the list answers {status}, {bytes} bytes"
+        "the list returned {status}, {bytes} bytes"
     );
     report.add(Measurement::new("api", "first_list_after_restart", first_list, "ms").operations(pods));
     sleep(SETTLE).await;

@@ -1,4 +1,4 @@
-//! Gets of one object, each as fresh as the newest write.
+//! Gets of single objects, at the latest revision.
 
 use anyhow::Result;
 
@@ -9,19 +9,19 @@ use crate::{
         load::{self, Load},
         objects,
         request::Template,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
+    paired_rounds::PairedRounds,
     report::{Goal, Report},
-    turns::Turns,
 };
 
-/// Objects that the gets fall on.
+/// The number of objects that the gets address.
 const OBJECTS: u64 = 5_000;
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = new_dir(setting)?;
     let null = Server::null(dir.path()).await?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
     let goal = Some(Goal::AtMost(27.0));
     let kinds = [
         (
@@ -40,18 +40,18 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
             first: 0,
         };
         load::apply(&server, &load, |_| Exchange::new(create.clone(), 201)).await?;
-        load.operations = setting.pick(40_000, 10_000);
+        load.operations = setting.full_or_quick(40_000, 10_000);
         let get = Template::without_body("GET", &format!("{path}/get-########"));
-        let mut turns = Turns::default();
+        let mut rounds = PairedRounds::default();
         for _ in 0..setting.rounds {
-            turns
+            rounds
                 .baseline
                 .push(load::apply(&null, &load, |_| Exchange::new(get.clone(), 200).among(OBJECTS)).await?);
-            turns
+            rounds
                 .subject
                 .push(load::apply(&server, &load, |_| Exchange::new(get.clone(), 200).among(OBJECTS)).await?);
         }
-        exchange::add(report, name, &turns, goal);
+        exchange::add(report, name, &rounds, goal);
     }
     server.stop().await
 }

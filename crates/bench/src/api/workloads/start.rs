@@ -1,4 +1,4 @@
-//! From starting the process to ready, and what it takes when nothing happens.
+//! Time from the start of the process to readiness, and the memory and CPU of an idle server.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use tokio::time::sleep;
 use crate::{
     api::{
         Setting,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     report::{Goal, Measurement, Report},
     statistics::{Latencies, Spread},
 };
 
-/// Long enough for the work of starting to be over.
+/// Long enough for the startup work to complete.
 const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
-    let starts = setting.pick(20, 5);
+    let starts = setting.full_or_quick(20, 5);
     let mut empty = Starts::default();
     let mut again = Starts::default();
     for _ in 0..starts {
         let dir = new_dir(setting)?;
         empty
-            .add(Server::setpoint(setting, dir.path(), Parts::All).await?)
+            .add(Server::setpoint(setting, dir.path(), ServerComponents::All).await?)
             .await?;
         again
-            .add(Server::setpoint(setting, dir.path(), Parts::All).await?)
+            .add(Server::setpoint(setting, dir.path(), ServerComponents::All).await?)
             .await?;
     }
     empty.report(report, "start_to_ready", Some(Goal::AtMost(80.0)));
@@ -68,10 +68,10 @@ fn millis(times: &[Duration]) -> Spread {
 
 async fn measure_idle(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::All).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::All).await?;
     sleep(SETTLE).await;
     let memory = server.memory()?;
-    let window = Duration::from_secs(setting.pick(20, 3));
+    let window = Duration::from_secs(setting.full_or_quick(20, 3));
     let cpu = server.cpu_time()?;
     sleep(window).await;
     let busy = (server.cpu_time()? - cpu).as_secs_f64() / window.as_secs_f64();

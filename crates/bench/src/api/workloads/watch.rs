@@ -1,7 +1,8 @@
-//! Fan-out: five hundred watchers of one namespace, each told of every ConfigMap that is created.
+//! Fan-out: five hundred watchers of one namespace, each notified of every created ConfigMap.
 //!
 //! Two rates. Saturated: creators never pause, so several events wait for each watcher and may share one write.
-//! Slow: one create at a time, so each event is sent alone and its way can be timed from the request to each watcher.
+//! Slow: one create at a time, so each event is sent alone and its latency can be measured from the request to each
+//! watcher.
 //! The cost of an event to one watcher is the server's CPU time less what the same creates cost without watchers.
 
 use std::{
@@ -24,7 +25,7 @@ use crate::{
         load::{self, Load},
         objects, request,
         request::Template,
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
     processes::own_cpu_time,
     report::{Goal, Measurement, Report},
@@ -42,17 +43,17 @@ const SLOW_INTERVAL: Duration = Duration::from_millis(20);
 /// Events that have not arrived by then are lost.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(120);
 
-/// What the watchers share: how many are listening, when each event was caused, how long each took.
+/// The shared state of the watchers: how many are listening, the time of each create, the latencies.
 #[derive(Debug)]
-struct Board {
+struct WatchProgress {
     expected: usize,
     listening: Cell<usize>,
-    /// Moments at which the creates were sent, in order; empty when their order is not known.
+    /// The times at which the creates were sent, in order; empty when their order is not known.
     sent: RefCell<Vec<Instant>>,
     latencies: RefCell<Latencies>,
 }
 
-/// What one slice came to.
+/// The outcome of one slice.
 #[derive(Debug)]
 struct Delivery {
     events: u64,
@@ -63,7 +64,7 @@ struct Delivery {
     latencies: Latencies,
 }
 
-/// How fast events are caused.
+/// The rate of creates.
 #[derive(Debug, Clone, Copy)]
 enum Pace {
     Saturated,
@@ -72,15 +73,20 @@ enum Pace {
 
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = new_dir(setting)?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
     let paces = [
         (
             Pace::Saturated,
             "watch_event",
-            setting.pick(3_000, 1_000),
+            setting.full_or_quick(3_000, 1_000),
             Some(Goal::AtMost(2.2)),
         ),
-        (Pace::Slow, "watch_event_slow", setting.pick(200, 50), None),
+        (
+            Pace::Slow,
+            "watch_event_slow",
+            setting.full_or_quick(200, 50),
+            None,
+        ),
     ];
     let mut first = 0;
     for (pace, name, events, goal) in paces {
@@ -116,8 +122,8 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
 }
 
 fn add(report: &mut Report, name: &str, rounds: &[(Duration, Delivery)], goal: Option<Goal>) {
-    let spread = |figure: &dyn Fn(&(Duration, Delivery)) -> f64| {
-        Spread::of(rounds.iter().map(figure)).expect("at least one round is run")
+    let spread = |metric: &dyn Fn(&(Duration, Delivery)) -> f64| {
+        Spread::of(rounds.iter().map(metric)).expect("at least one round is run")
     };
     let net = spread(&|(alone, watched)| watched.per_event(watched.server_cpu.saturating_sub(*alone)));
     let generator = spread(&|(_, watched)| watched.per_event(watched.generator_cpu));
@@ -139,38 +145,38 @@ fn add(report: &mut Report, name: &str, rounds: &[(Duration, Delivery)], goal: O
     });
     let rate = spread(&|(_, watched)| watched.events as f64 / watched.elapsed.as_secs_f64());
     report.add(Measurement::spread("api", format!("{name}_rate"), rate, "event/s").operations(events));
-    // Later rounds find memory that earlier watchers gave back, so only the most that was added says what one takes.
+    // Later rounds reuse memory that earlier watchers freed, so only the maximum is the memory of a watcher.
     let memory = spread(&|(_, watched)| watched.watcher_bytes as f64 / 1e3).high;
     report.add(
         Measurement::new("api", format!("{name}_memory"), memory, "kB/watcher").operations(WATCHERS as u64),
     );
 }
 
-/// CPU time of the same creates when nobody watches.
+/// CPU time of the same creates without watchers.
 async fn without_watchers(server: &Server, pace: Pace, load: Load) -> Result<Duration> {
     let cpu = server.cpu_time()?;
-    cause(server, pace, load, &Board::new(0)).await?;
+    create_objects(server, pace, load, &WatchProgress::new(0)).await?;
     Ok(server.cpu_time()? - cpu)
 }
 
 async fn with_watchers(server: &Server, pace: Pace, load: Load) -> Result<Delivery> {
-    let board = Rc::new(Board::new(load.operations as usize));
+    let progress = Rc::new(WatchProgress::new(load.operations as usize));
     let memory = server.memory()?.resident;
     let connections = load::connect(&server.endpoint, WATCHERS).await?;
     let path = watch_path(server).await?;
     let local = LocalSet::new();
     let mut watchers = JoinSet::new();
     for connection in connections {
-        watchers.spawn_local_on(watch(connection, path.clone(), board.clone()), &local);
+        watchers.spawn_local_on(watch(connection, path.clone(), progress.clone()), &local);
     }
     local
-        .run_until(timeout(DELIVERY_LIMIT, board.all_listening()))
+        .run_until(timeout(DELIVERY_LIMIT, progress.all_listening()))
         .await
         .context("not all watches were answered")?;
     let watcher_bytes = server.memory()?.resident.saturating_sub(memory) / WATCHERS as u64;
     let (server_cpu, generator_cpu, start) = (server.cpu_time()?, own_cpu_time(), Instant::now());
     let delivered = async {
-        cause(server, pace, load, &board).await?;
+        create_objects(server, pace, load, &progress).await?;
         while let Some(finished) = watchers.join_next().await {
             finished.context("a watcher panicked")??;
         }
@@ -186,12 +192,12 @@ async fn with_watchers(server: &Server, pace: Pace, load: Load) -> Result<Delive
         generator_cpu: own_cpu_time() - generator_cpu,
         elapsed: start.elapsed(),
         watcher_bytes,
-        latencies: board.latencies.replace(Latencies::new()),
+        latencies: progress.latencies.replace(Latencies::new()),
     })
 }
 
 /// Creates the ConfigMaps whose events are counted.
-async fn cause(server: &Server, pace: Pace, load: Load, board: &Board) -> Result<()> {
+async fn create_objects(server: &Server, pace: Pace, load: Load, progress: &WatchProgress) -> Result<()> {
     let mut template = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("watch"));
     match pace {
         Pace::Saturated => load::apply(server, &load, |_| Exchange::new(template.clone(), 201))
@@ -200,9 +206,9 @@ async fn cause(server: &Server, pace: Pace, load: Load, board: &Board) -> Result
         Pace::Slow => {
             let mut connections = load::connect(&server.endpoint, 1).await?;
             for number in load.first..load.first + load.operations {
-                board.sent.borrow_mut().push(Instant::now());
-                let status = connections[0].answer(template.fill(number)).await?.status;
-                ensure!(status == 201, "a create answers {status}");
+                progress.sent.borrow_mut().push(Instant::now());
+                let status = connections[0].round_trip(template.fill(number)).await?.status;
+                ensure!(status == 201, "a create returned {status}");
                 sleep(SLOW_INTERVAL).await;
             }
             Ok(())
@@ -214,39 +220,39 @@ async fn cause(server: &Server, pace: Pace, load: Load, board: &Board) -> Result
 async fn watch_path(server: &Server) -> Result<String> {
     let mut connections = load::connect(&server.endpoint, 1).await?;
     let list = request::encode("GET", &format!("{}?limit=1", objects::CONFIG_MAPS), b"");
-    let answer = connections[0].answer(&list).await?;
+    let response = connections[0].round_trip(&list).await?;
     let version =
-        request::find_text(answer.body, "resourceVersion").context("the list has no resourceVersion")?;
+        request::find_text(response.body, "resourceVersion").context("the list has no resourceVersion")?;
     Ok(format!(
         "{}?watch=1&resourceVersion={version}",
         objects::CONFIG_MAPS
     ))
 }
 
-/// Follows one watch until it has told of every event. An event is a line.
-async fn watch(mut connection: Connection, path: String, board: Rc<Board>) -> Result<()> {
-    let mut seen = 0;
+/// Reads one watch until it has delivered every event. An event is a line.
+async fn watch(mut connection: Connection, path: String, progress: Rc<WatchProgress>) -> Result<()> {
+    let mut delivered_events = 0;
     let mut status = 0;
     let outcome = connection
         .follow(
             &request::encode("GET", &path, b""),
-            |answered| {
-                status = answered;
-                board.listening.set(board.listening.get() + 1);
+            |received| {
+                status = received;
+                progress.listening.set(progress.listening.get() + 1);
             },
             |data| {
                 let events = data.iter().filter(|byte| **byte == b'\n').count();
-                board.deliver(seen, seen + events);
-                seen += events;
-                seen < board.expected
+                progress.deliver(delivered_events, delivered_events + events);
+                delivered_events += events;
+                delivered_events < progress.expected
             },
         )
         .await;
-    ensure!(status == 200, "a watch answers {status}");
+    ensure!(status == 200, "a watch returned {status}");
     outcome
 }
 
-impl Board {
+impl WatchProgress {
     fn new(expected: usize) -> Self {
         Self {
             expected,
@@ -256,7 +262,7 @@ impl Board {
         }
     }
 
-    /// Notes how long the events `from..to` of one watcher took, if it is known when they were caused.
+    /// Records the latencies of the events `from..to` of one watcher, if the times of their creates are known.
     fn deliver(&self, from: usize, to: usize) {
         let sent = self.sent.borrow();
         if from < sent.len() {
@@ -264,7 +270,7 @@ impl Board {
             let caused = &sent[from..to.min(sent.len())];
             caused
                 .iter()
-                .for_each(|moment| latencies.record(moment.elapsed()));
+                .for_each(|sent_at| latencies.record(sent_at.elapsed()));
         }
     }
 

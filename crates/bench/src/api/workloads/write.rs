@@ -1,4 +1,4 @@
-//! Creates and updates, durable on the server before they are answered.
+//! Creates and updates, durable on the server before they are acknowledged.
 
 use anyhow::{Context, Result, ensure};
 
@@ -10,10 +10,10 @@ use crate::{
         load::{self, Client, Load},
         objects::{self, Scheduler},
         request::{self, Template},
-        server::{Parts, Server, new_dir},
+        server::{Server, ServerComponents, new_dir},
     },
+    paired_rounds::PairedRounds,
     report::{Goal, Report},
-    turns::Turns,
 };
 
 /// One kind of write under test.
@@ -30,12 +30,12 @@ struct Create {
 pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = new_dir(setting)?;
     let null = Server::null(dir.path()).await?;
-    let server = Server::setpoint(setting, dir.path(), Parts::ApiOnly).await?;
+    let server = Server::setpoint(setting, dir.path(), ServerComponents::ApiOnly).await?;
     for create in creates(setting) {
         measure_create(setting, report, (&null, &server), &create).await?;
     }
     measure_update(setting, report, (&null, &server)).await?;
-    // Last, because the scheduler goes on with these pods after their creates were answered.
+    // Last, because the scheduler continues with these pods after their creates.
     measure_create(setting, report, (&null, &server), &unschedulable(setting)).await?;
     server.stop().await
 }
@@ -47,7 +47,7 @@ fn creates(setting: &Setting) -> [Create; 3] {
             path: objects::CONFIG_MAPS,
             body: objects::config_map("create"),
             clients: setting.clients,
-            operations: setting.pick(20_000, 5_000),
+            operations: setting.full_or_quick(20_000, 5_000),
             goal: Some(Goal::AtMost(70.0)),
         },
         Create {
@@ -55,7 +55,7 @@ fn creates(setting: &Setting) -> [Create; 3] {
             path: objects::PODS,
             body: objects::pod("create"),
             clients: setting.clients,
-            operations: setting.pick(10_000, 3_000),
+            operations: setting.full_or_quick(10_000, 3_000),
             goal: Some(Goal::AtMost(150.0)),
         },
         Create {
@@ -63,20 +63,20 @@ fn creates(setting: &Setting) -> [Create; 3] {
             path: objects::CONFIG_MAPS,
             body: objects::config_map("alone"),
             clients: 1,
-            operations: setting.pick(3_000, 1_000),
+            operations: setting.full_or_quick(3_000, 1_000),
             goal: None,
         },
     ]
 }
 
-/// Pods that the scheduler takes up and finds no node for: what a create costs with what follows from it.
+/// Pods that the scheduler finds no node for: the cost of a create with its follow-up writes.
 fn unschedulable(setting: &Setting) -> Create {
     Create {
         name: "create_pod_unschedulable",
         path: objects::PODS,
         body: objects::pod_for("waits", Scheduler::Default),
         clients: setting.clients,
-        operations: setting.pick(5_000, 2_000),
+        operations: setting.full_or_quick(5_000, 2_000),
         goal: None,
     }
 }
@@ -94,13 +94,13 @@ async fn measure_create(
         operations: create.operations,
         first: 0,
     };
-    let mut turns = Turns::default();
+    let mut rounds = PairedRounds::default();
     for _ in 0..setting.rounds {
-        turns.baseline.push(load::apply(null, &load, client).await?);
-        turns.subject.push(load::apply(server, &load, client).await?);
+        rounds.baseline.push(load::apply(null, &load, client).await?);
+        rounds.subject.push(load::apply(server, &load, client).await?);
         load.first += create.operations;
     }
-    exchange::add(report, create.name, &turns, create.goal);
+    exchange::add(report, create.name, &rounds, create.goal);
     Ok(())
 }
 
@@ -116,26 +116,28 @@ async fn measure_update(
     };
     let create = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("update"));
     load::apply(server, &load, |_| Exchange::new(create.clone(), 201)).await?;
-    load.operations = setting.pick(20_000, 5_000);
+    load.operations = setting.full_or_quick(20_000, 5_000);
     let post = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("update"));
-    let mut turns = Turns::default();
+    let mut rounds = PairedRounds::default();
     for _ in 0..setting.rounds {
-        turns
+        rounds
             .baseline
             .push(load::apply(null, &load, |_| Exchange::new(post.clone(), 201)).await?);
         load.first += load.operations;
-        turns.subject.push(load::apply(server, &load, Update::new).await?);
+        rounds
+            .subject
+            .push(load::apply(server, &load, Update::new).await?);
     }
-    exchange::add(report, "update_configmap", &turns, None);
+    exchange::add(report, "update_configmap", &rounds, None);
     Ok(())
 }
 
-/// Changes one object of its own, each time from the version that the last answer told.
+/// Updates its own object, each time with the resourceVersion of the last response.
 #[derive(Debug)]
 struct Update {
     path: String,
     name: String,
-    /// Not known before the first answer.
+    /// `None` before the first response.
     version: Option<String>,
 }
 
@@ -150,10 +152,10 @@ impl Update {
     }
 
     async fn version(&self, connection: &mut Connection) -> Result<String> {
-        let answer = connection
-            .answer(&request::encode("GET", &self.path, b""))
+        let response = connection
+            .round_trip(&request::encode("GET", &self.path, b""))
             .await?;
-        read_version(answer.body).with_context(|| format!("reading {}", self.path))
+        read_version(response.body).with_context(|| format!("reading {}", self.path))
     }
 }
 
@@ -170,16 +172,16 @@ impl Client for Update {
                 1,
             )
             .replacen("########", &format!("{number:08}"), 1);
-        let answer = connection
-            .answer(&request::encode("PUT", &self.path, body.as_bytes()))
+        let response = connection
+            .round_trip(&request::encode("PUT", &self.path, body.as_bytes()))
             .await?;
         ensure!(
-            answer.status == 200,
-            "an update of {} answers {}",
+            response.status == 200,
+            "an update of {} returned {}",
             self.path,
-            answer.status
+            response.status
         );
-        self.version = Some(read_version(answer.body)?);
+        self.version = Some(read_version(response.body)?);
         Ok(())
     }
 }

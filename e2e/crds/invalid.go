@@ -7,57 +7,58 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// At most so many broken forms of one object are tried.
-const mostBroken = 6
+// The maximum number of invalid variants of one object.
+const maxInvalid = 6
 
-// Forms of a valid object that the schema refuses: something required is missing, a value is of another type.
-func (j *judge) broken(object map[string]any) []map[string]any {
+// invalidVariants returns variants of a valid object that the schema rejects: without a required field, or with a value of
+// another type.
+func (o *oracle) invalidVariants(object map[string]any) []map[string]any {
 	var found []map[string]any
-	keep := func(change func(root map[string]any)) {
+	try := func(change func(root map[string]any)) {
 		root := runtime.DeepCopyJSON(object)
 		change(root)
-		if bySchema, _ := j.errors(root); len(bySchema) > 0 && len(found) < mostBroken {
+		if bySchema, _ := o.errors(root); len(bySchema) > 0 && len(found) < maxInvalid {
 			found = append(found, root)
 		}
 	}
-	j.walk(j.schema, nil, object, keep)
+	o.walk(o.schema, nil, object, try)
 	return found
 }
 
 type step any
 
-// Breaks what is deep before what is not.
-func (j *judge) walk(schema *structural.Structural, path []step, value any, keep func(func(map[string]any))) {
+// walk tries nested fields before outer ones.
+func (o *oracle) walk(schema *structural.Structural, path []step, value any, try func(func(map[string]any))) {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, name := range sorted(schema.Properties) {
-			if inner, there := value[name]; there && !isHead(name) {
+			if inner, exists := value[name]; exists && !isMeta(name) {
 				property := schema.Properties[name]
-				j.walk(&property, append(slices.Clone(path), name), inner, keep)
+				o.walk(&property, append(slices.Clone(path), name), inner, try)
 			}
 		}
 		for _, name := range required(schema) {
-			if len(path) == 0 && isHead(name) {
+			if len(path) == 0 && isMeta(name) {
 				continue
 			}
-			keep(func(root map[string]any) {
-				if parent, is := find(root, path).(map[string]any); is {
+			try(func(root map[string]any) {
+				if parent, ok := find(root, path).(map[string]any); ok {
 					delete(parent, name)
 				}
 			})
 		}
 	case []any:
 		if schema.Items != nil && len(value) > 0 {
-			j.walk(schema.Items, append(slices.Clone(path), 0), value[0], keep)
+			o.walk(schema.Items, append(slices.Clone(path), 0), value[0], try)
 		}
 	}
 	if len(path) > 0 {
-		keep(func(root map[string]any) { replace(root, path, other(schema)) })
+		try(func(root map[string]any) { replace(root, path, wrongType(schema)) })
 	}
 }
 
-// A value of a type that the schema does not name.
-func other(schema *structural.Structural) any {
+// wrongType returns a value of a type that the schema does not allow.
+func wrongType(schema *structural.Structural) any {
 	if schema.Type == "string" || schema.XIntOrString {
 		return []any{true}
 	}

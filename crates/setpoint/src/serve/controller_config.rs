@@ -1,4 +1,4 @@
-//! What the controllers are told when they start.
+//! `controllers::Config`, built from the flags, the certificates and the served resources.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use crate::args::{ControllerFlags, Up};
 use crate::pki::Pki;
 use crate::serve::aggregation::{self, Aggregation};
 
-/// All that the controllers are told.
-pub(super) fn controllers(
+/// The configuration of all controllers.
+pub(super) fn controller_config(
     args: &Up,
     pki: &Pki,
-    (registry, others): (&Arc<Registry>, &Aggregation),
+    (registry, aggregation): (&Arc<Registry>, &Aggregation),
     access: &AccessControl,
 ) -> Result<Config> {
     let services = args.service_cluster_ip_range.to_string();
     Ok(Config {
-        resources: served(registry, others),
-        aggregator: others.hooks(),
+        resources: served_resources(registry, aggregation),
+        aggregator: aggregation.hooks(),
         concurrent_syncs: args.controller_flags.concurrent_syncs(),
         root_ca: pki.authority.certificate.clone(),
-        authority: Some(authority(&args.controller_flags, pki)?),
+        authority: Some(signing_authority(&args.controller_flags, pki)?),
         signing_duration: args.controller_flags.cluster_signing_duration,
-        token_generator: Some(tokens(access)),
+        token_generator: Some(token_generator(access)),
         autoscaler: args.controller_flags.autoscaler_settings(),
-        cluster_cidrs: pod_ranges(&args.controller_flags, &services)?,
+        cluster_cidrs: cluster_cidrs(&args.controller_flags, &services)?,
         terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
         ..Config::default()
     })
 }
 
-/// Who signs requests: who is named, or the cluster's own authority.
-fn authority(args: &ControllerFlags, pki: &Pki) -> Result<Authority> {
+/// The CA that signs CertificateSigningRequests: that of `--cluster-signing-cert-file`, or else the cluster's own.
+fn signing_authority(args: &ControllerFlags, pki: &Pki) -> Result<Authority> {
     let read = |file: &Path| {
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
     };
@@ -59,47 +59,48 @@ fn authority(args: &ControllerFlags, pki: &Pki) -> Result<Authority> {
     )
 }
 
-/// What is served at any time, for the controllers that look after everything.
-fn served(registry: &Arc<Registry>, others: &Aggregation) -> ServedResources {
-    let (changes, of_others) = (registry.kinds_changed(), others.aggregator.changes());
-    let (registry, aggregator) = (registry.clone(), others.aggregator.clone());
-    let resource = |about: &setpoint_kinds::KindInfo| Resource {
-        gvk: about.gvk.clone(),
-        gvr: about.gvr.clone(),
-        namespaced: about.is_namespaced(),
+/// The resources served here and by aggregated API servers at any time, for the garbage collector, the namespace
+/// controller and others that handle every resource.
+fn served_resources(registry: &Arc<Registry>, aggregation: &Aggregation) -> ServedResources {
+    let (changes, remote_changes) = (registry.kinds_changed(), aggregation.aggregator.changes());
+    let (registry, aggregator) = (registry.clone(), aggregation.aggregator.clone());
+    let resource = |info: &setpoint_kinds::KindInfo| Resource {
+        gvk: info.gvk.clone(),
+        gvr: info.gvr.clone(),
+        namespaced: info.is_namespaced(),
     };
     let list = move || {
         let kinds = registry.kinds();
-        let kept = kinds.iter().filter(|kind| kind.info().is_storage_version());
-        let kept = kept.map(|kind| resource(kind.info()));
-        let all: Resources = kept.chain(aggregation::resources(&aggregator)).collect();
+        let local = kinds.iter().filter(|kind| kind.info().is_storage_version());
+        let local = local.map(|kind| resource(kind.info()));
+        let all: Resources = local.chain(aggregation::resources(&aggregator)).collect();
         all.with_undiscovered(aggregator.stale_versions())
     };
-    ServedResources::new(list, changes).with_remote_changes(of_others)
+    ServedResources::new(list, changes).with_remote_changes(remote_changes)
 }
 
-/// Who makes the tokens that are kept in secrets.
-fn tokens(access: &AccessControl) -> TokenGenerator {
+/// Signs the legacy tokens of service account token Secrets.
+fn token_generator(access: &AccessControl) -> TokenGenerator {
     let issuer = access.issuer.clone();
-    TokenGenerator::new(move |wanted| {
+    TokenGenerator::new(move |request| {
         let claims = LegacyClaims::new(
-            wanted.namespace,
-            wanted.secret,
-            wanted.account,
-            wanted.account_uid,
+            request.namespace,
+            request.secret,
+            request.account,
+            request.account_uid,
         );
         issuer.sign(&claims).map_err(|error| error.to_string())
     })
 }
 
-/// The addresses that nodes get for their pods: at most one range of each family, none of them those of services.
-fn pod_ranges(args: &ControllerFlags, services: &str) -> Result<ClusterCidrs> {
+/// The pod CIDR ranges that nodes get theirs from: at most one of each IP family, excluding the service range.
+fn cluster_cidrs(args: &ControllerFlags, services: &str) -> Result<ClusterCidrs> {
     if !args.allocate_node_cidrs {
         return Ok(ClusterCidrs::default());
     }
     ensure!(
         !args.cluster_cidr.is_empty(),
-        "--allocate-node-cidrs needs a --cluster-cidr"
+        "--allocate-node-cidrs requires --cluster-cidr"
     );
     let families = args.cluster_cidr.iter().map(|range| range.is_v4());
     ensure!(
@@ -113,18 +114,18 @@ fn pod_ranges(args: &ControllerFlags, services: &str) -> Result<ClusterCidrs> {
     for range in &args.cluster_cidr {
         ensure!(
             range.subnet(size(range), 0).is_some(),
-            "nodes cannot have a /{} of the cluster's {range}",
+            "invalid node CIDR mask size {}: the cluster CIDR {range} has no such subnet",
             size(range)
         );
     }
-    let taken = services.parse().context("unreadable range of services")?;
+    let service_cidr = services.parse().context("invalid service cluster IP range")?;
     Ok(ClusterCidrs {
         pools: args
             .cluster_cidr
             .iter()
             .map(|range| (*range, size(range)))
             .collect(),
-        excluded: vec![taken],
+        excluded: vec![service_cidr],
     })
 }
 
@@ -137,26 +138,26 @@ mod tests {
 
     #[track_caller]
     fn check(flags: &str, expected: Result<usize, &str>) {
-        let words = ["setpoint", "up"].into_iter().chain(flags.split_whitespace());
-        let Command::Up(up) = Args::parse_from(words).command else {
-            panic!("it is up");
+        let arguments = ["setpoint", "up"].into_iter().chain(flags.split_whitespace());
+        let Command::Up(up) = Args::parse_from(arguments).command else {
+            panic!("the command is up");
         };
-        let pools = pod_ranges(&up.controller_flags, "10.0.0.0/24");
-        let found = pools
+        let pools = cluster_cidrs(&up.controller_flags, "10.0.0.0/24");
+        let actual = pools
             .map(|pools| pools.pools.len())
             .map_err(|error| error.to_string());
-        assert_eq!(found, expected.map_err(str::to_owned));
+        assert_eq!(actual, expected.map_err(str::to_owned));
     }
 
     #[test]
-    fn nodes_get_addresses_only_if_there_are_some() {
+    fn nodes_get_pod_cidrs_only_if_the_flags_are_valid() {
         check("", Ok(0));
         check("--cluster-cidr 10.244.0.0/16", Ok(0));
         let both = "--allocate-node-cidrs --cluster-cidr 10.244.0.0/16,fd00::/48";
         check(both, Ok(2));
         check(
             "--allocate-node-cidrs",
-            Err("--allocate-node-cidrs needs a --cluster-cidr"),
+            Err("--allocate-node-cidrs requires --cluster-cidr"),
         );
         check(
             "--allocate-node-cidrs --cluster-cidr 10.1.0.0/16,10.2.0.0/16",
@@ -164,7 +165,7 @@ mod tests {
         );
         check(
             "--allocate-node-cidrs --cluster-cidr 10.1.0.0/25",
-            Err("nodes cannot have a /24 of the cluster's 10.1.0.0/25"),
+            Err("invalid node CIDR mask size 24: the cluster CIDR 10.1.0.0/25 has no such subnet"),
         );
     }
 }

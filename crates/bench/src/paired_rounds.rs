@@ -1,17 +1,17 @@
-//! Baseline and subject in turns: A-B-A-B, so that a machine that gets slower slows both.
+//! Rounds of baseline and subject, interleaved A-B-A-B, so that a change of the machine's speed affects both.
 
 use anyhow::Result;
 
 use crate::statistics::Spread;
 
-/// Outcomes of the same rounds of a baseline and of what is measured against it, pair by pair.
+/// The outcomes of baseline and subject, paired by round.
 #[derive(Debug)]
-pub(crate) struct Turns<T> {
+pub(crate) struct PairedRounds<T> {
     pub(crate) baseline: Vec<T>,
     pub(crate) subject: Vec<T>,
 }
 
-impl<T> Default for Turns<T> {
+impl<T> Default for PairedRounds<T> {
     fn default() -> Self {
         Self {
             baseline: Vec::new(),
@@ -21,35 +21,35 @@ impl<T> Default for Turns<T> {
 }
 
 /// Runs both `rounds` times, the baseline first in each round.
-pub(crate) fn take<T>(
+pub(crate) fn run<T>(
     rounds: usize,
     mut baseline: impl FnMut() -> Result<T>,
     mut subject: impl FnMut() -> Result<T>,
-) -> Result<Turns<T>> {
-    let mut turns = Turns::default();
+) -> Result<PairedRounds<T>> {
+    let mut pairs = PairedRounds::default();
     for _ in 0..rounds {
-        turns.baseline.push(baseline()?);
-        turns.subject.push(subject()?);
+        pairs.baseline.push(baseline()?);
+        pairs.subject.push(subject()?);
     }
-    Ok(turns)
+    Ok(pairs)
 }
 
-impl<T> Turns<T> {
-    pub(crate) fn baseline(&self, figure: impl Fn(&T) -> f64) -> Spread {
-        spread(self.baseline.iter().map(figure))
+impl<T> PairedRounds<T> {
+    pub(crate) fn baseline(&self, metric: impl Fn(&T) -> f64) -> Spread {
+        spread(self.baseline.iter().map(metric))
     }
 
-    pub(crate) fn subject(&self, figure: impl Fn(&T) -> f64) -> Spread {
-        spread(self.subject.iter().map(figure))
+    pub(crate) fn subject(&self, metric: impl Fn(&T) -> f64) -> Spread {
+        spread(self.subject.iter().map(metric))
     }
 
     /// Subject over baseline, within each round.
-    pub(crate) fn ratio(&self, figure: impl Fn(&T) -> f64) -> Spread {
+    pub(crate) fn ratio(&self, metric: impl Fn(&T) -> f64) -> Spread {
         spread(
             self.subject
                 .iter()
                 .zip(&self.baseline)
-                .map(|(subject, baseline)| figure(subject) / figure(baseline)),
+                .map(|(subject, baseline)| metric(subject) / metric(baseline)),
         )
     }
 }
@@ -70,7 +70,7 @@ mod tests {
             Ok(value)
         };
         let mut growing = 0.0;
-        let turns = take(
+        let rounds = run(
             3,
             || step('a', 10.0),
             || {
@@ -81,7 +81,7 @@ mod tests {
         .unwrap();
         assert_eq!(order.into_inner(), "ababab");
         assert_eq!(
-            turns.ratio(|value| *value),
+            rounds.ratio(|value| *value),
             Spread {
                 low: 1.0,
                 median: 2.0,

@@ -1,4 +1,4 @@
-//! One request: where to, with what, and how it is sent.
+//! A fuzzed request: target, body, and how it is sent.
 
 use std::io;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::{Stock, Target, body};
-use crate::pace;
-use crate::wire::{Answer, Connection, Request};
+use super::{Inputs, Target, body};
+use crate::time;
+use crate::wire::{Connection, Request, Response};
 
-/// A request and the manner of sending it.
+/// A request and how it is sent.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shot {
+pub(super) struct FuzzRequest {
     pub(super) request: Request,
-    pub(super) manner: Manner,
+    pub(super) delivery: Delivery,
 }
 
-/// How the bytes go out.
+/// How the bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// At once, as it should be. Only this one must be answered.
+pub(super) enum Delivery {
+    /// In one write. A response is required.
     Whole,
-    /// Slowly, in so many pieces.
-    Pieces(usize),
-    /// The length promises more than is sent, and then the line is dead.
-    CutShort,
-    /// In chunks, as it should be.
+    /// Slowly, in so many writes.
+    SlowWrites(usize),
+    /// `Content-Length` is more than what is sent before the connection is dropped.
+    Truncated,
+    /// With chunked encoding.
     Chunked,
-    /// In chunks whose sizes are nonsense.
-    BadChunks,
+    /// With invalid chunk sizes.
+    InvalidChunks,
 }
 
 const PAUSE: Duration = Duration::from_millis(2);
@@ -161,9 +161,9 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// Makes a request out of what the server serves and of chance.
-pub(super) fn make(stock: &Stock, rng: &mut StdRng) -> Shot {
-    let target = stock.targets.choose(rng).expect("a server serves something");
+/// Builds a random request to a resource that the server serves.
+pub(super) fn build(inputs: &Inputs, rng: &mut StdRng) -> FuzzRequest {
+    let target = inputs.targets.choose(rng).expect("discovery has resources");
     let method = method(rng);
     let mut request = Request::new(method, &path(target, method, rng));
     if rng.random_bool(0.3) {
@@ -171,58 +171,61 @@ pub(super) fn make(stock: &Stock, rng: &mut StdRng) -> Shot {
     }
     if matches!(method, "POST" | "PUT" | "PATCH") || rng.random_bool(0.1) {
         let media = media(method, rng);
-        let bytes = body::make(stock, target, media, rng);
+        let bytes = body::build(inputs, target, media, rng);
         request = request.body(media, bytes);
     }
     if rng.random_bool(0.05) {
         request = request.header("Impersonate-User", pick(&["nobody", "", "system:masters"], rng));
     }
-    Shot {
-        manner: manner(&request, rng),
+    FuzzRequest {
+        delivery: delivery(&request, rng),
         request,
     }
 }
 
-/// Sends a shot and reads its answer. Of a watch, only the beginning is waited for.
-pub(super) fn fire(connection: &mut Connection, shot: &Shot) -> io::Result<Answer> {
-    let bytes = match shot.manner {
-        Manner::Chunked | Manner::BadChunks => chunked(connection, shot),
-        _ => connection.to_bytes(&shot.request),
+/// Sends a request and reads its response; of a watch, only the head.
+pub(super) fn send(connection: &mut Connection, request: &FuzzRequest) -> io::Result<Response> {
+    let bytes = match request.delivery {
+        Delivery::Chunked | Delivery::InvalidChunks => chunked(connection, request),
+        _ => connection.to_bytes(&request.request),
     };
-    match shot.manner {
-        Manner::Pieces(count) => {
-            for piece in bytes.chunks(bytes.len().div_ceil(count)) {
-                // A server may refuse a body before it has all of it; its answer counts.
-                if connection.send(piece).is_err() {
+    match request.delivery {
+        Delivery::SlowWrites(count) => {
+            for chunk in bytes.chunks(bytes.len().div_ceil(count)) {
+                // A server may reject a body before it has received all of it; its response counts.
+                if connection.send(chunk).is_err() {
                     break;
                 }
-                pace::rest(PAUSE);
+                time::sleep(PAUSE);
             }
         }
-        Manner::CutShort => {
-            let kept = bytes.len() - shot.request.body.as_ref().map_or(0, |body| body.len() / 2 + 1);
-            connection.send(&bytes[..kept])?;
-            return Ok(Answer::default());
+        Delivery::Truncated => {
+            let length = bytes.len() - request.request.body.as_ref().map_or(0, |body| body.len() / 2 + 1);
+            connection.send(&bytes[..length])?;
+            return Ok(Response::default());
         }
         _ => {
             let _ = connection.send(&bytes);
         }
     }
-    match shot.is_watch() {
-        true => connection.receive_start(&shot.request.method),
-        false => connection.receive(&shot.request.method),
+    match request.is_watch() {
+        true => connection.receive_start(&request.request.method),
+        false => connection.receive(&request.request.method),
     }
 }
 
-// === impl Shot ===
+// === impl FuzzRequest ===
 
-impl Shot {
+impl FuzzRequest {
     /// Whether the connection can be used again.
-    pub(super) fn leaves_order(&self) -> bool {
-        matches!(self.manner, Manner::Whole | Manner::Pieces(_) | Manner::Chunked) && !self.is_watch()
+    pub(super) fn is_well_framed(&self) -> bool {
+        matches!(
+            self.delivery,
+            Delivery::Whole | Delivery::SlowWrites(_) | Delivery::Chunked
+        ) && !self.is_watch()
     }
 
-    /// Whether the answer may go on for long.
+    /// Whether the response may be a stream.
     pub(super) fn is_watch(&self) -> bool {
         let path = &self.request.path;
         path.contains("watch=true") || path.contains("/watch/") || path.contains("sendInitialEvents")
@@ -293,39 +296,39 @@ fn media(method: &str, rng: &mut StdRng) -> &'static str {
     }
 }
 
-fn manner(request: &Request, rng: &mut StdRng) -> Manner {
+fn delivery(request: &Request, rng: &mut StdRng) -> Delivery {
     if request.body.as_ref().is_none_or(Vec::is_empty) {
-        return Manner::Whole;
+        return Delivery::Whole;
     }
     match rng.random_range(0..100) {
-        0..4 => Manner::Pieces(rng.random_range(2..5)),
-        4..7 => Manner::CutShort,
-        7..10 => Manner::Chunked,
-        10..12 => Manner::BadChunks,
-        _ => Manner::Whole,
+        0..4 => Delivery::SlowWrites(rng.random_range(2..5)),
+        4..7 => Delivery::Truncated,
+        7..10 => Delivery::Chunked,
+        10..12 => Delivery::InvalidChunks,
+        _ => Delivery::Whole,
     }
 }
 
-/// The bytes of a request whose body comes in chunks.
-fn chunked(connection: &Connection, shot: &Shot) -> Vec<u8> {
-    let mut request = shot.request.clone();
+/// The encoded request with a chunked body.
+fn chunked(connection: &Connection, fuzzed: &FuzzRequest) -> Vec<u8> {
+    let mut request = fuzzed.request.clone();
     let body = request.body.take().unwrap_or_default();
     let head = connection.to_bytes(&request.header("Transfer-Encoding", "chunked"));
     let text = String::from_utf8_lossy(&head).replace("Content-Length: 0\r\n", "");
     let mut bytes = text.into_bytes();
-    for piece in body.chunks(body.len().div_ceil(3).max(1)) {
-        let size = match shot.manner {
-            Manner::BadChunks => "zz".to_owned(),
-            _ => format!("{:x}", piece.len()),
+    for chunk in body.chunks(body.len().div_ceil(3).max(1)) {
+        let size = match fuzzed.delivery {
+            Delivery::InvalidChunks => "zz".to_owned(),
+            _ => format!("{:x}", chunk.len()),
         };
         bytes.extend_from_slice(format!("{size}\r\n").as_bytes());
-        bytes.extend_from_slice(piece);
+        bytes.extend_from_slice(chunk);
         bytes.extend_from_slice(b"\r\n");
     }
     bytes.extend_from_slice(b"0\r\n\r\n");
     bytes
 }
 
-pub(super) fn pick(words: &[&'static str], rng: &mut StdRng) -> &'static str {
-    words.choose(rng).expect("the list has words")
+pub(super) fn pick(choices: &[&'static str], rng: &mut StdRng) -> &'static str {
+    choices.choose(rng).expect("the list is not empty")
 }

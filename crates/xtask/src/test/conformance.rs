@@ -1,32 +1,32 @@
-//! `setpoint-conformance`, the judge: asks a server from outside, or starts one for a suite that does.
+//! Runs `setpoint-conformance`: its own tests, or a client suite against a server that it starts.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::client::{Place, Prepare};
+use super::client::{Prepare, SuiteContext};
 use super::outcome::Outcome;
 
-/// Runs a command of the judge against servers that it starts.
-pub(super) fn ask(root: &Path, args: &[&str]) -> Outcome {
+/// Runs a command of `setpoint-conformance` against servers that it starts.
+pub(super) fn run_command(root: &Path, args: &[&str]) -> Outcome {
     let args = args.iter().map(OsString::from);
-    within(build(root).and_then(|()| run(root, args)))
+    outcome(build(root).and_then(|()| run(root, args)))
 }
 
-/// Makes a suite ready and runs it; what cannot be fetched is no failure of ours.
-pub(super) fn with_client(root: &Path, prepare: Prepare, variables: &[(&str, PathBuf)]) -> Outcome {
+/// Prepares a client suite and runs it. A suite that cannot be prepared is skipped, not failed.
+pub(super) fn run_client_suite(root: &Path, prepare: Prepare, variables: &[(&str, PathBuf)]) -> Outcome {
     let target = target(root);
-    let place = Place {
+    let context = SuiteContext {
         root,
         target: &target,
         program: variables.first().map(|(_, path)| path.as_path()),
     };
-    match prepare(&place) {
+    match prepare(&context) {
         Err(why) => Outcome::Skipped(why),
         Ok(command) => {
             let args = [OsString::from("run")].into_iter();
-            let line = [OsString::from("--")].into_iter().chain(command);
-            within(build(root).and_then(|()| run_with(root, args, line)))
+            let arguments = [OsString::from("--")].into_iter().chain(command);
+            outcome(build(root).and_then(|()| run_with(root, args, arguments)))
         }
     }
 }
@@ -63,11 +63,11 @@ fn finish(command: &mut Command) -> Result<(), String> {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(status.to_string()),
-        Err(error) => Err(format!("{command:?} does not start: {error}")),
+        Err(error) => Err(format!("cannot start {command:?}: {error}")),
     }
 }
 
-fn within(result: Result<(), String>) -> Outcome {
+fn outcome(result: Result<(), String>) -> Outcome {
     match result {
         Ok(()) => Outcome::Passed,
         Err(why) => Outcome::Failed(why),

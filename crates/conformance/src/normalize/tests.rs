@@ -1,27 +1,27 @@
-//! Rows for texts and documents.
+//! Normalization of texts and objects.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::value::arrange;
+use super::value::sort_unordered;
 use super::*;
 
-fn normal() -> Normal {
-    Normal::new("2026-01-02T00:00:00Z".parse::<Timestamp>().unwrap())
+fn normalizer() -> Normalizer {
+    Normalizer::new("2026-01-02T00:00:00Z".parse::<Timestamp>().unwrap())
 }
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
-    assert_eq!(normal().text(text), expected);
+    assert_eq!(normalizer().text(text), expected);
 }
 
 #[track_caller]
 fn check_value(value: Value, expected: Value) {
-    assert_eq!(normal().value(&value), expected);
+    assert_eq!(normalizer().value(&value), expected);
 }
 
 #[test]
-fn ids_and_times_of_now_are_placeholders() {
+fn uids_and_recent_times_are_placeholders() {
     check("a 0f8fad5b-d9cb-469f-a165-70867728950e.", "a <uid>.");
     check("from e02fd0e4-00fd-090a-ca30-0d00a0038ba0", "from <uid>");
     check("at 2026-01-01T10:00:00Z", "at <time>");
@@ -63,27 +63,27 @@ fn addresses_ports_tokens_and_volumes_are_placeholders() {
 }
 
 #[test]
-fn a_name_that_was_asked_for_is_known_in_a_refusal() {
-    let mut normal = normal();
-    normal.asked(r#"{"metadata":{"generateName": "web-"}}"#);
+fn a_requested_generate_name_is_replaced_in_an_error() {
+    let mut normalizer = normalizer();
+    normalizer.note_generate_names(r#"{"metadata":{"generateName": "web-"}}"#);
     assert_eq!(
-        normal.text("pods \"web-x7k2p\" and web-x7k2pz"),
+        normalizer.text("pods \"web-x7k2p\" and web-x7k2pz"),
         "pods \"web-<rand>\" and web-x7k2pz"
     );
 }
 
 #[test]
-fn a_name_that_the_server_made_up_is_known_again() {
-    let mut normal = normal();
-    normal.learn(&json!({"kind": "Pod", "metadata": {"generateName": "a-", "name": "a-b-c"}}));
+fn a_generated_name_is_replaced_in_later_responses() {
+    let mut normalizer = normalizer();
+    normalizer.learn(&json!({"kind": "Pod", "metadata": {"generateName": "a-", "name": "a-b-c"}}));
     assert_eq!(
-        normal.text("pods \"a-b-c\" not found"),
+        normalizer.text("pods \"a-b-c\" not found"),
         "pods \"a-<rand>\" not found"
     );
 }
 
 #[test]
-fn fields_of_the_server_are_placeholders() {
+fn server_set_fields_are_placeholders() {
     check_value(
         json!({"resourceVersion": "5", "continue": "abc", "nodePort": 31000, "token": "a.b.c", "port": 31000}),
         json!({"resourceVersion": "<rv>", "continue": "<continue>", "nodePort": "<port>", "token": "<token>", "port": 31000}),
@@ -105,10 +105,10 @@ fn ages_in_tables_are_placeholders() {
 }
 
 #[test]
-fn the_order_of_managers_means_nothing() {
+fn the_order_of_managed_fields_is_not_compared() {
     let mut one = json!({"managedFields": [{"manager": "b"}, {"manager": "a"}], "items": [2, 1]});
     let mut other = json!({"managedFields": [{"manager": "a"}, {"manager": "b"}], "items": [2, 1]});
-    arrange(&mut one);
-    arrange(&mut other);
+    sort_unordered(&mut one);
+    sort_unordered(&mut other);
     assert_eq!(one, other);
 }

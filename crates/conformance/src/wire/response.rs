@@ -1,29 +1,29 @@
-//! What a server says: status, headers in their order, body.
+//! An HTTP response: status, headers in their order, body.
 
 use std::io;
 
 use serde_json::Value;
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// The server will not take another request on this connection.
+    /// Whether the server closes the connection after it.
     pub closes: bool,
 }
 
-/// An answer up to its body.
+/// The status line and headers of a response.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
     headers: Vec<(String, String)>,
 }
 
-/// How the end of a body is told.
+/// How the length of a body is determined.
 #[derive(Debug, PartialEq)]
-pub(super) enum Framing {
+pub(super) enum BodyFraming {
     Length(usize),
     Chunked,
     UntilClosed,
@@ -32,16 +32,16 @@ pub(super) enum Framing {
 /// A server may send many warnings.
 const HEADERS_MAX: usize = 1000;
 
-// === impl Answer ===
+// === impl Response ===
 
-impl Answer {
+impl Response {
     /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self
+        let header = self
             .headers
             .iter()
             .find(|(own, _)| own.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        header.map(|(_, value)| value.as_str())
     }
 
     /// Every header of this name.
@@ -49,7 +49,7 @@ impl Answer {
         find(&self.headers, name)
     }
 
-    /// The body, where it is JSON.
+    /// The body as JSON, if it is JSON.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
@@ -62,7 +62,7 @@ impl Answer {
 // === impl Head ===
 
 impl Head {
-    /// The head at the start of these bytes and its length, once it is whole.
+    /// Parses the head at the start of these bytes. Returns it with its length, or `None` if it is incomplete.
     pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Self, usize)>> {
         let mut headers = vec![httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
@@ -86,23 +86,24 @@ impl Head {
         method != "HEAD" && self.status >= 200 && !matches!(self.status, 204 | 304)
     }
 
-    pub(super) fn framing(&self) -> Framing {
+    pub(super) fn framing(&self) -> BodyFraming {
         let coding = find(&self.headers, "transfer-encoding").next();
         let length = find(&self.headers, "content-length").next();
         if coding.is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-            Framing::Chunked
+            BodyFraming::Chunked
         } else if let Some(length) = length.and_then(|length| length.parse().ok()) {
-            Framing::Length(length)
+            BodyFraming::Length(length)
         } else {
-            Framing::UntilClosed
+            BodyFraming::UntilClosed
         }
     }
 
-    pub(super) fn into_answer(self, body: Vec<u8>) -> Answer {
-        let asked = find(&self.headers, "connection").any(|value| value.eq_ignore_ascii_case("close"));
-        let closes =
-            asked || self.status == 101 || self.framing() == Framing::UntilClosed && self.has_body("GET");
-        Answer {
+    pub(super) fn into_response(self, body: Vec<u8>) -> Response {
+        let is_close = find(&self.headers, "connection").any(|value| value.eq_ignore_ascii_case("close"));
+        let closes = is_close
+            || self.status == 101
+            || self.framing() == BodyFraming::UntilClosed && self.has_body("GET");
+        Response {
             closes,
             status: self.status,
             headers: self.headers,

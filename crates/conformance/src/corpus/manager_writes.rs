@@ -1,4 +1,4 @@
-//! Writes by turns: the cases of `corpus/apply.yaml`, where several managers apply, update and patch one object.
+//! Writes of several field managers: the cases of `corpus/apply.yaml`, which apply, update and patch one object.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::transcript::{Case, Step};
 
 const FILE: &str = include_str!("../../corpus/apply.yaml");
 
-/// How long a definition may take until it is served.
-const PATIENCE_MS: u64 = 10_000;
+/// How long a CustomResourceDefinition may take until it is served.
+const ESTABLISH_TIMEOUT_MS: u64 = 10_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Book {
+struct ApplyCases {
     kinds: BTreeMap<String, Kind>,
-    cases: BTreeMap<String, BTreeMap<String, Vec<Turn>>>,
+    cases: BTreeMap<String, BTreeMap<String, Vec<ManagerWrite>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -25,56 +25,56 @@ struct Book {
 struct Kind {
     /// The collection's path.
     at: String,
-    /// An object to begin with, without a name.
+    /// The initial object, without a name.
     object: Value,
-    /// What defines the kind, if it is a custom one.
+    /// The CustomResourceDefinition of a custom kind.
     #[serde(default)]
-    definition: Option<Value>,
+    crd: Option<Value>,
 }
 
-/// What is done, by whom and how, and the body; the last two where there are any.
+/// The verb, the writer, and the body; writer and body are optional.
 #[derive(Debug, Deserialize)]
-struct Turn(
+struct ManagerWrite(
     String,
     #[serde(default)] String,
-    #[serde(default = "nothing")] Value,
+    #[serde(default = "empty_object")] Value,
 );
 
-fn nothing() -> Value {
+fn empty_object() -> Value {
     json!({})
 }
 
-/// Who does something and how: `name`, `!` by force, `@` in another version, `/part`, `?` more to the query.
+/// The field manager and options of a write: `name`, `!` for force, `@` a version, `/` a subresource, `?` more query.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct By<'a> {
+struct Writer<'a> {
     name: &'a str,
     force: bool,
     version: Option<&'a str>,
-    part: &'a str,
+    subresource: &'a str,
     query: &'a str,
 }
 
 pub(super) fn cases(namespace: &str) -> Vec<Case> {
     let text = FILE.replace("{ns}", namespace);
-    let book: Book = serde_saphyr::from_str(&text).expect("the corpus in the source tree is well formed");
+    let file: ApplyCases = serde_saphyr::from_str(&text).expect("the corpus in the source tree is valid");
     let mut cases = Vec::new();
-    for (kind, own) in &book.cases {
-        for (name, turns) in own {
-            cases.push(case(namespace, (kind, &book.kinds[kind]), name, turns));
+    for (kind, own) in &file.cases {
+        for (name, writes) in own {
+            cases.push(case(namespace, (kind, &file.kinds[kind]), name, writes));
         }
     }
     cases
 }
 
-fn case(run: &str, (name, kind): (&str, &Kind), case: &str, turns: &[Turn]) -> Case {
+fn case(run: &str, (name, kind): (&str, &Kind), case: &str, writes: &[ManagerWrite]) -> Case {
     let object = format!("{run}-{name}-{case}").to_lowercase();
-    let steps = turns.iter().enumerate();
+    let steps = writes.iter().enumerate();
     let path = format!("{}/{object}", kind.at);
     Case {
-        id: format!("turns.{name}.{case}"),
-        area: "turns".to_owned(),
+        id: format!("writes.{name}.{case}"),
+        area: "writes".to_owned(),
         setup: setup(kind),
-        steps: steps.map(|(at, turn)| step(kind, &object, turn, at)).collect(),
+        steps: steps.map(|(at, write)| step(kind, &object, write, at)).collect(),
         cleanup: vec![
             patch(&path, MERGE, &json!({"metadata": {"finalizers": null}})),
             delete(&format!("{path}?gracePeriodSeconds=0")),
@@ -84,55 +84,55 @@ fn case(run: &str, (name, kind): (&str, &Kind), case: &str, turns: &[Turn]) -> C
 
 fn setup(kind: &Kind) -> Vec<Step> {
     let mut setup = namespace(&kind.at);
-    if let Some(definition) = &kind.definition {
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    if let Some(crd) = &kind.crd {
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let served = Step {
-            retry_ms: PATIENCE_MS,
+            retry_ms: ESTABLISH_TIMEOUT_MS,
             ..get(&kind.at)
         };
-        let made = [post(definitions, definition), served];
+        let made = [post(crds, crd), served];
         setup.extend(made.map(|step| Step { once: true, ..step }));
     }
     setup
 }
 
-fn step(kind: &Kind, name: &str, Turn(what, by, body): &Turn, at: usize) -> Step {
-    let by = By::parse(by);
-    let named = by.in_version(kind, name);
-    let collection = by.collection(kind);
-    let path = by.path(&format!("{collection}/{name}"));
-    match what.as_str() {
+fn step(kind: &Kind, name: &str, ManagerWrite(verb, writer, body): &ManagerWrite, at: usize) -> Step {
+    let writer = Writer::parse(writer);
+    let named = writer.in_version(kind, name);
+    let collection = writer.collection(kind);
+    let path = writer.path(&format!("{collection}/{name}"));
+    match verb.as_str() {
         "get" => get(&path),
-        "post" => post(&by.path(&collection), &over(&named, body)),
+        "post" => post(&writer.path(&collection), &merge(&named, body)),
         "put" => {
-            let mut whole = over(&named, body);
+            let mut whole = merge(&named, body);
             let before = format!("{{{{steps.{}.rv}}}}", at.saturating_sub(1));
             whole["metadata"]["resourceVersion"] = before.into();
             send("PUT", &path, JSON, whole.to_string())
         }
-        "whole" => patch(&path, APPLY, &over(&named, body)),
-        "apply" => patch(&path, APPLY, &over(&names_of(&named), body)),
+        "whole" => patch(&path, APPLY, &merge(&named, body)),
+        "apply" => patch(&path, APPLY, &merge(&identity(&named), body)),
         "merge" => patch(&path, MERGE, body),
         "strategic" => patch(&path, STRATEGIC, body),
         "json" => patch(&path, JSON_PATCH, body),
-        other => panic!("the corpus in the source tree knows no {other:?}"),
+        other => panic!("unknown verb {other:?} in the corpus"),
     }
 }
 
-/// What says which object it is.
-fn names_of(object: &Value) -> Value {
+/// The fields that identify the object.
+fn identity(object: &Value) -> Value {
     let field = |name: &str| object[name].clone();
     json!({"apiVersion": field("apiVersion"), "kind": field("kind"), "metadata": field("metadata")})
 }
 
-/// A document laid over another: maps are merged, everything else is replaced, null included.
-fn over(below: &Value, above: &Value) -> Value {
+/// Merges `above` into `below`: maps are merged, all other values replaced, null included.
+fn merge(below: &Value, above: &Value) -> Value {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {
             let mut merged: Map<String, Value> = below.clone();
             for (key, value) in above {
                 let value = match below.get(key) {
-                    Some(old) => over(old, value),
+                    Some(old) => merge(old, value),
                     None => value.clone(),
                 };
                 merged.insert(key.clone(), value);
@@ -143,24 +143,24 @@ fn over(below: &Value, above: &Value) -> Value {
     }
 }
 
-impl<'a> By<'a> {
+impl<'a> Writer<'a> {
     fn parse(text: &'a str) -> Self {
         let (text, query) = text.split_once('?').unwrap_or((text, ""));
-        let (text, part) = text.split_once('/').unwrap_or((text, ""));
+        let (text, subresource) = text.split_once('/').unwrap_or((text, ""));
         let (text, version) = match text.split_once('@') {
             Some((text, version)) => (text, Some(version)),
             None => (text, None),
         };
-        By {
+        Writer {
             name: text.trim_end_matches('!'),
             force: text.ends_with('!'),
             version,
-            part,
+            subresource,
             query,
         }
     }
 
-    /// The object to begin with, under its name, in the version that is meant.
+    /// The initial object with its name, in the writer's version.
     fn in_version(&self, kind: &Kind, name: &str) -> Value {
         let mut object = kind.object.clone();
         object["metadata"] = json!({"name": name});
@@ -180,7 +180,7 @@ impl<'a> By<'a> {
     }
 
     fn path(&self, object: &str) -> String {
-        let part = if self.part.is_empty() { "" } else { "/" };
+        let subresource = if self.subresource.is_empty() { "" } else { "/" };
         let mut query = Vec::new();
         if !self.name.is_empty() {
             query.push(format!("fieldManager={}", self.name));
@@ -191,8 +191,12 @@ impl<'a> By<'a> {
         if !self.query.is_empty() {
             query.push(self.query.to_owned());
         }
-        let question = if query.is_empty() { "" } else { "?" };
-        format!("{object}{part}{}{question}{}", self.part, query.join("&"))
+        let separator = if query.is_empty() { "" } else { "?" };
+        format!(
+            "{object}{subresource}{}{separator}{}",
+            self.subresource,
+            query.join("&")
+        )
     }
 }
 
@@ -201,25 +205,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_something_and_how_is_read_from_one_word() {
-        let by = By::parse("a!@v2/status?dryRun=All");
+    fn a_writer_is_parsed() {
+        let writer = Writer::parse("a!@v2/status?dryRun=All");
         assert_eq!(
-            by,
-            By {
+            writer,
+            Writer {
                 name: "a",
                 force: true,
                 version: Some("v2"),
-                part: "status",
+                subresource: "status",
                 query: "dryRun=All"
             }
         );
-        assert_eq!(by.path("/x"), "/x/status?fieldManager=a&force=true&dryRun=All");
-        assert_eq!(By::parse("").path("/x"), "/x");
+        assert_eq!(
+            writer.path("/x"),
+            "/x/status?fieldManager=a&force=true&dryRun=All"
+        );
+        assert_eq!(Writer::parse("").path("/x"), "/x");
     }
 
     #[test]
-    fn what_is_laid_over_wins_and_a_null_inside_stays() {
-        let merged = over(
+    fn the_merged_value_wins_and_a_null_stays() {
+        let merged = merge(
             &json!({"a": {"b": 1}, "c": 2}),
             &json!({"a": {"d": null}, "c": 3}),
         );

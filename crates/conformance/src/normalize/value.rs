@@ -1,15 +1,15 @@
-//! Placeholders in a document: fields whose values are the server's own, and lists whose order means nothing.
+//! Placeholders in an object: fields set by the server, and sorting of unordered lists.
 
 use serde_json::{Map, Value, json};
 
-use super::Normal;
+use super::Normalizer;
 
 const VERSION_FIELDS: &[&str] = &["resourceVersion", "storedResourceVersion"];
 const PORT_FIELDS: &[&str] = &["nodePort", "healthCheckNodePort"];
 const AGE_COLUMNS: &[&str] = &["Age", "Last Seen", "First Seen", "Duration", "Last Schedule"];
 
-impl Normal {
-    /// Remembers the names that the server made up.
+impl Normalizer {
+    /// Remembers the generated names in a response.
     pub(super) fn learn(&mut self, value: &Value) {
         match value {
             Value::Object(fields) => {
@@ -25,7 +25,7 @@ impl Normal {
         }
     }
 
-    /// A document with placeholders.
+    /// The value with placeholders.
     pub fn value(&self, value: &Value) -> Value {
         match value {
             Value::Object(fields) if is_table(fields) => self.table(fields),
@@ -39,7 +39,7 @@ impl Normal {
     fn fields(&self, fields: &Map<String, Value>) -> Value {
         fields
             .iter()
-            .map(|(name, value)| match own(name, value) {
+            .map(|(name, value)| match server_field(name, value) {
                 Some(placeholder) => (name.clone(), json!(placeholder)),
                 None => (self.text(name), self.value(value)),
             })
@@ -47,10 +47,10 @@ impl Normal {
             .into()
     }
 
-    /// Descriptions of columns are free wording; ages go on.
+    /// A Table without column descriptions, which are not compared, and with placeholders for ages.
     fn table(&self, fields: &Map<String, Value>) -> Value {
         let mut table = fields.clone();
-        // The recordings know no difference between no columns and none said.
+        // The recordings do not distinguish absent from empty columns.
         if table["columnDefinitions"].is_null() {
             table["columnDefinitions"] = Value::Array(Vec::new());
         }
@@ -74,25 +74,25 @@ impl Normal {
     }
 }
 
-/// Puts lists whose order means nothing into one order, in what was expected and in what came alike.
-pub(crate) fn arrange(value: &mut Value) {
+/// Sorts lists whose order is not specified, in the expected and the actual value.
+pub(crate) fn sort_unordered(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             let is_rules = fields.contains_key("incomplete");
             for (name, value) in fields.iter_mut() {
-                arrange(value);
-                let is_free = name == "managedFields" || is_rules && name.ends_with("ourceRules");
-                if let (true, Value::Array(items)) = (is_free, value) {
+                sort_unordered(value);
+                let is_unordered = name == "managedFields" || is_rules && name.ends_with("ourceRules");
+                if let (true, Value::Array(items)) = (is_unordered, value) {
                     items.sort_by_cached_key(sorted_text);
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(arrange),
+        Value::Array(items) => items.iter_mut().for_each(sort_unordered),
         _ => {}
     }
 }
 
-/// The text of a document whatever the order of its fields.
+/// The JSON text with sorted fields.
 fn sorted_text(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
@@ -107,8 +107,8 @@ fn items(value: Option<&mut Value>) -> &mut [Value] {
     value.and_then(Value::as_array_mut).map_or(&mut [], |items| items)
 }
 
-/// The placeholder of a field that is the server's own.
-fn own(name: &str, value: &Value) -> Option<&'static str> {
+/// The placeholder of a field that the server sets.
+fn server_field(name: &str, value: &Value) -> Option<&'static str> {
     let text = value.as_str().unwrap_or_default();
     let is_number = text.starts_with(|letter: char| ('1'..='9').contains(&letter))
         && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -122,16 +122,16 @@ fn own(name: &str, value: &Value) -> Option<&'static str> {
     }
 }
 
-/// A generated name, and how it is shown.
+/// A generated name and its placeholder.
 fn generated(fields: &Map<String, Value>) -> Option<(String, String)> {
     if fields.get("kind").is_some_and(|kind| kind == "Status") {
         return None;
     }
     let metadata = fields.get("metadata")?.as_object()?;
-    let beginning = metadata.get("generateName")?.as_str()?;
+    let prefix = metadata.get("generateName")?.as_str()?;
     let name = metadata.get("name")?.as_str()?;
-    let ending = name.strip_prefix(beginning)?;
-    (!beginning.is_empty() && !ending.is_empty()).then(|| (name.to_owned(), format!("{beginning}<rand>")))
+    let suffix = name.strip_prefix(prefix)?;
+    (!prefix.is_empty() && !suffix.is_empty()).then(|| (name.to_owned(), format!("{prefix}<rand>")))
 }
 
 /// Such as `5s` or `3m20s`.

@@ -1,5 +1,4 @@
-//! Objects that must be refused, or taken with a word: each leaf missing, of another type, of another value; names and
-//! fields that nobody knows.
+//! Invalid objects: each field missing, of another type, of another value; invalid names and unknown fields.
 
 use serde_json::{Value, json};
 
@@ -7,19 +6,19 @@ use super::Entry;
 use super::steps::{JSON, post, send};
 use crate::transcript::Case;
 
-/// Long enough to be too long for any name.
+/// Too long for any name.
 const LONG: usize = 300;
 
 pub(super) fn cases(entry: &Entry) -> Vec<Case> {
     let entry = entry.renamed("broken");
-    let mut cases = vec![names(&entry), documents(&entry)];
+    let mut cases = vec![names(&entry), bodies(&entry)];
     for (number, path) in paths(&entry.object).iter().enumerate() {
         cases.push(leaf(&entry, number, path));
     }
     cases
 }
 
-/// One field, spoiled in every way. A variant that is taken is only rehearsed, so that each meets the same server.
+/// One field with every mutation. Requests are dry runs, so that each variant sees the same server state.
 fn leaf(entry: &Entry, number: usize, path: &str) -> Case {
     let at = format!("{}?dryRun=All", entry.at);
     let mut variants: Vec<Value> = Vec::new();
@@ -36,8 +35,8 @@ fn leaf(entry: &Entry, number: usize, path: &str) -> Case {
         json!(""),
     ] {
         let mut variant = entry.object.clone();
-        if let Some(place) = variant.pointer_mut(path) {
-            *place = value;
+        if let Some(target) = variant.pointer_mut(path) {
+            *target = value;
         }
         variants.push(variant);
     }
@@ -62,7 +61,7 @@ fn names(entry: &Entry) -> Case {
         metadata(json!({"name": long})),
         metadata(json!({"generateName": "made-"})),
         metadata(json!({"name": "x", "namespace": "another"})),
-        // One mistake each: a reference tells several labels in the random order of its map.
+        // One error each: kube-apiserver reports several labels in random map order.
         metadata(json!({"name": "x", "labels": {"bad key!": "v"}})),
         metadata(json!({"name": "x", "labels": {"ok": "bad value!"}})),
         metadata(json!({"name": "x", "annotations": {"Bad Key": "v"}})),
@@ -74,8 +73,8 @@ fn names(entry: &Entry) -> Case {
     entry.case("broken", "names", steps)
 }
 
-/// What is wrong with the document as a whole.
-fn documents(entry: &Entry) -> Case {
+/// Errors of the body as a whole.
+fn bodies(entry: &Entry) -> Case {
     let at = format!("{}?dryRun=All", entry.at);
     let text = entry.object.to_string();
     let changed = |name: &str, value: Value| {
@@ -84,17 +83,17 @@ fn documents(entry: &Entry) -> Case {
         variant
     };
     let unknown = changed("bogusField", json!({"x": 1}));
-    let strictly = |word: &str, object: &Value| post(&format!("{at}&fieldValidation={word}"), object);
+    let validated = |mode: &str, object: &Value| post(&format!("{at}&fieldValidation={mode}"), object);
     let doubled = text.replacen('{', "{\"apiVersion\":\"v1\",", 1);
     let steps = vec![
         post(&at, &changed("kind", json!("Other"))),
         post(&at, &changed("apiVersion", json!("other/v9"))),
         post(&at, &changed("kind", json!(5))),
         post(&at, &unknown),
-        strictly("Strict", &unknown),
-        strictly("Warn", &unknown),
-        strictly("Ignore", &unknown),
-        strictly("Bogus", &unknown),
+        validated("Strict", &unknown),
+        validated("Warn", &unknown),
+        validated("Ignore", &unknown),
+        validated("Bogus", &unknown),
         send("POST", &format!("{at}&fieldValidation=Strict"), JSON, doubled),
         send("POST", &at, JSON, &text[..text.len() / 2]),
         send("POST", &at, JSON, ""),
@@ -106,7 +105,7 @@ fn documents(entry: &Entry) -> Case {
     entry.case("broken", "documents", steps)
 }
 
-/// Pointers to every value below the head of the document, containers too.
+/// JSON pointers to all values outside of `apiVersion`, `kind` and `metadata`, containers included.
 fn paths(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten() {
