@@ -31,3 +31,8 @@ pub use quantity::Quantity;
 pub use status::Status;
 pub use user::User;
 pub use version::ResourceVersion;
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

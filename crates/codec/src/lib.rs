@@ -25,3 +25,8 @@ pub mod typed;
 
 pub use strict::{DecodeError, DecodedObject, FieldValidation, decode};
 pub use typed::{from_json, from_tree, to_tree};
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -12,3 +12,8 @@ mod webhooks;
 
 pub use manifests::Manifests;
 pub use webhooks::{FailurePolicy, Webhook};
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -40,3 +40,8 @@ pub use notification_recorder::NotificationRecorder;
 pub use process::{ChildProcess, SetpointProcess};
 pub use quiet::StillBusy;
 pub use watch_faults::WatchFaults;
+
+/// The examples of the README, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,5 @@
-//! The repository's own commands: `tidy` checks its rules, `test` runs every test, `pack` writes the schema pack.
+//! The repository's own commands: `tidy` checks its rules, `public-api` writes the snapshots of the
+//! libraries' interfaces, `test` runs every test, `pack` writes the schema pack.
 //!
 //! Nothing here ships and no crate depends on it. Start reading at `tidy/mod.rs` or `test/mod.rs`.
 
@@ -19,9 +20,10 @@ use anyhow::Result;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
-  tidy                check the plan of the house: layers, invariants, sizes, names, docs
-  test [--only NAME]  run every test, and say what was skipped and why
-  pack [--check]      write the schema pack from the published facts, or compare it";
+  tidy                check the repository's rules: layers, invariants, sizes, names, docs
+  public-api          write the public items of the library crates to docs/public-api
+  test [--only NAME]  run every test, and report what was skipped and why
+  pack [--check]      write the schema pack from the published API types, or compare it";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +42,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         .map_or(("help", args), |(command, rest)| (command.as_str(), rest));
     match command {
         "pack" => pack::run(rest).map(|()| ExitCode::SUCCESS),
+        "public-api" => tidy::write_public_api(&root()),
         "tidy" => tidy::run(&root()),
         "test" => test::run(&root(), rest),
         _ => Ok(usage()),
@@ -51,11 +54,11 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The workspace, found from where this crate was compiled, so that the commands work in any folder.
+/// The workspace, found from where this crate was compiled, so that the commands work in any directory.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors()
         .nth(2)
-        .expect("the crate lies two folders below the root")
+        .expect("the crate is two directories below the root")
         .to_path_buf()
 }

@@ -23,6 +23,20 @@ const DEV_ONLY: u8 = 7;
 /// What the author of a controller builds on.
 const FOR_AUTHORS: &[&str] = &["api", "client", "manifests", "runtime"];
 
+/// The crates that are published, for use without the source of Setpoint.
+pub(crate) const LIBRARIES: &[&str] = &[
+    "api",
+    "cache",
+    "client",
+    "codec",
+    "manifests",
+    "runtime",
+    "schema",
+];
+
+/// Libraries that come with the source only, since they depend on crates that are not published.
+pub(crate) const LIBRARIES_IN_SOURCE: &[&str] = &["testkit"];
+
 pub(crate) const CRATES: &[CrateRow] = &[
     row("api", 0, &[]),
     row("schema", 0, &[]),

@@ -7,6 +7,7 @@ mod layers;
 mod lexer;
 #[cfg(test)]
 mod planted;
+mod public_api;
 mod report;
 mod rules;
 mod source;
@@ -36,6 +37,12 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Writes the snapshots of the libraries' public items, which a rule compares.
+pub(crate) fn write_public_api(root: &Path) -> Result<ExitCode> {
+    public_api::write(root)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs every rule over a tree.

@@ -10,7 +10,7 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/bench/", "measures through the wire"),
     Exception::new("crates/client/src/http.rs", "the client's transport"),
     Exception::new("crates/client/src/http/", "the client's transport"),
-    Exception::new("crates/conformance/", "asks servers through the wire"),
+    Exception::new("crates/conformance/", "sends requests to servers over the wire"),
     Exception::new("crates/node/src/server/", "logs and exec are served over HTTP"),
     Exception::new(
         "crates/runtime/src/http_server.rs",

@@ -8,6 +8,7 @@ mod compat;
 mod compat_kinds;
 mod detached;
 mod doc_paths;
+mod field_names;
 mod file_names;
 mod http;
 mod kind_names;
@@ -17,6 +18,8 @@ mod lints;
 mod machine_paths;
 mod module_docs;
 mod naming;
+mod package;
+mod public_api;
 mod pure;
 mod server_side;
 mod sizes;
@@ -40,6 +43,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("http", http::check),
     ("server-side", server_side::check),
     ("kind-names", kind_names::check),
+    ("field-names", field_names::check),
     ("detached", detached::check),
     ("channels", channels::check),
     ("time", time::check),
@@ -54,6 +58,8 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("doc-paths", doc_paths::check),
     ("compat", compat::check),
     ("compat-kinds", compat_kinds::check),
+    ("package", package::check),
+    ("public-api", public_api::check),
 ];
 
 /// An exception to a rule: where it holds, and why.

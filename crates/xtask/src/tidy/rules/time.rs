@@ -17,8 +17,8 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/api/src/clock.rs", "this is the clock"),
     Exception::new("crates/bench/", "measures the machine's own time"),
     Exception::new(
-        "crates/conformance/src/pace.rs",
-        "asks as a person at the desk does",
+        "crates/conformance/src/time.rs",
+        "a client of real servers, which runs in real time",
     ),
     Exception::new(
         "crates/store/src/metrics.rs",

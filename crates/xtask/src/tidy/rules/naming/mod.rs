@@ -50,7 +50,7 @@ fn check_file_name(source: &Source, report: &mut Report) {
 fn check_prose(source: &Source, prose: &str, report: &mut Report) {
     let mut start = 0;
     for line in prose.split_inclusive('\n') {
-        let plain = without_quotations(line).to_ascii_lowercase();
+        let plain = without_urls(&without_quotations(line)).to_ascii_lowercase();
         let plain = without_phrases(plain);
         for (offset, word) in words(&plain) {
             if let Some(group) = GROUPS.iter().find(|group| group.words.contains(&word))
@@ -98,7 +98,7 @@ fn banned_in_names(part: &str) -> Option<&'static Group> {
 
 /// Whether a type's name is a lone participle or a figure of speech.
 fn is_no_noun(name: &str) -> bool {
-    let is_one_word = parts(name).count() == 1;
+    let is_one_word = name.starts_with(|first: char| first.is_ascii_uppercase()) && parts(name).count() == 1;
     let is_participle = is_one_word && (name.ends_with("ed") || name.ends_with("ing"));
     TYPES.contains(&name) || (is_participle && !NOUNS.iter().any(|(noun, _)| *noun == name))
 }
@@ -161,6 +161,15 @@ fn without_quotations(line: &str) -> String {
         } else if opens {
             open = Some(letter);
         }
+    }
+    plain
+}
+
+/// A line with its URLs blanked out; same length.
+fn without_urls(line: &str) -> String {
+    let mut plain = line.to_owned();
+    for word in line.split_whitespace().filter(|word| word.contains("://")) {
+        plain = plain.replace(word, &" ".repeat(word.len()));
     }
     plain
 }

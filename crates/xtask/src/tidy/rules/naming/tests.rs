@@ -84,6 +84,7 @@ fn quotations_code_strings_and_phrases_pass() {
         "// Upstream's \"does not say\", `told`, and edits in place.\n",
         &[],
     );
+    check_text("// <https://example.org/definitions/#told>\n", &[]);
     check_text("const A: &str = \"nobody told whoever\";\n", &[]);
 }
 
