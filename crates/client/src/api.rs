@@ -33,7 +33,7 @@ use crate::typed_object::{Object, TypedObject};
 /// assert_eq!(web.shared()?.spec.replicas, Some(3));
 ///
 /// // Not a later object of that name.
-/// deployments.delete("web", DeleteOptions::of_uid(web.uid())).await?;
+/// deployments.delete("web", DeleteOptions::with_uid(web.uid())).await?;
 /// assert!(deployments.get("web").await.unwrap_err().is_not_found());
 /// # Ok(())
 /// # }

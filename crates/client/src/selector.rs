@@ -48,7 +48,7 @@ mod tests {
                     {"key": "canary", "operator": "DoesNotExist"},
                 ],
             }),
-            Ok("app=web,tier in (a,b),zone notin (x),owner,!canary"),
+            Ok("app=web,tier in (a,b),zone!=x,owner,!canary"),
         );
     }
 

@@ -95,7 +95,7 @@ async fn one_that_never_ends_is_named() {
         "{shown}"
     );
     assert!(
-        shown.contains("keys in work") && shown.contains("default/x"),
+        shown.contains("keys in process") && shown.contains("default/x"),
         "{shown}"
     );
 }

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn there_are_hundreds_of_manager_writes() {
-        assert!(requests("turns") >= 600, "{}", requests("turns"));
+        assert!(requests("writes") >= 600, "{}", requests("writes"));
     }
 
     #[test]
