@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use setpoint_api::{GroupResource, Status, Stored};
-use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 /// Whether the review is of this resource, not of a subresource.
 pub(crate) fn is_resource(review: &Review<'_>, group: &str, resource: &str) -> bool {

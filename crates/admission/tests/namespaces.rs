@@ -10,7 +10,6 @@ use setpoint_api::options::{DeleteOptions, WriteOptions};
 use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User, Verb,
 };
-use setpoint_kinds::Kinds;
 use setpoint_registry::{Config, Registry};
 use setpoint_store::Store;
 use tokio::task::JoinSet;
@@ -27,7 +26,7 @@ impl Cluster {
         let times = clock.clone();
         let registry = Registry::open(Config {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-            kinds: Arc::new(Kinds::builtin()),
+            kinds: Arc::new(setpoint_kinds::builtin()),
             admit: Arc::new(Chain::default()),
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock,

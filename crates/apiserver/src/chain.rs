@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::User;
-use setpoint_kinds::{Kind, Kinds};
+use setpoint_strategy::{Kind, Kinds};
 
 use crate::aggregate::proxy;
 use crate::body::Body;

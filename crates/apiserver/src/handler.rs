@@ -13,7 +13,7 @@ use setpoint_api::options::PatchType;
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Payload, Request, Status, Target, User, Verb};
 use setpoint_codec::media::MediaType;
-use setpoint_kinds::{Kind, KindInfo, Subresource};
+use setpoint_strategy::{Kind, KindInfo, Subresource};
 use uuid::Uuid;
 
 use crate::body::Body;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use setpoint_kinds::Kinds;
+use setpoint_strategy::Kinds;
 
 use crate::aggregate::RemoteGroups;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use setpoint_api::Gvr;
-use setpoint_kinds::Kind;
+use setpoint_strategy::Kind;
 
 mod collect;
 mod histogram;

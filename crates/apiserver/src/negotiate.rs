@@ -11,7 +11,7 @@ use setpoint_api::call::Encoding;
 use setpoint_api::status::Details;
 use setpoint_codec::media::MediaType;
 use setpoint_codec::{media, protobuf};
-use setpoint_kinds::Kind;
+use setpoint_strategy::Kind;
 
 use crate::request::options::StatusError;
 use crate::request::query::Query;

@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use setpoint_api::{List, Status, Stored};
 use setpoint_codec::media;
-use setpoint_kinds::KindInfo;
+use setpoint_strategy::KindInfo;
 
 use crate::body::{Body, FRAME_BYTES};
 use crate::negotiate::{Format, Negotiated, Representation};

@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use setpoint_api::{Clock, Serve};
 use setpoint_auth::{Authenticate, Authorize, Issuer};
-use setpoint_kinds::Kinds;
+use setpoint_strategy::Kinds;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_kinds::columns::{UNKNOWN, human_age};
-use setpoint_kinds::{Kind, KindInfo};
+use setpoint_strategy::columns::{UNKNOWN, human_age};
+use setpoint_strategy::{Kind, KindInfo};
 
 use crate::json_scan;
 use crate::negotiate::{Format, Representation};

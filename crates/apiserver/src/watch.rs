@@ -12,7 +12,7 @@ use bytes::Bytes;
 use setpoint_api::{Bookmark, Clock, Event, Key, Stored, Watch};
 use setpoint_api::{Header, Status};
 use setpoint_codec::protobuf::{TypeMeta, frame};
-use setpoint_kinds::KindInfo;
+use setpoint_strategy::KindInfo;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::FRAME_BYTES;

@@ -15,7 +15,6 @@ use setpoint_auth::{
     AccessControl, Authenticate as _, Authorize as _, Credentials, Issuer, LazyCaches, keys::SigningKey,
 };
 use setpoint_cache::Caches;
-use setpoint_kinds::Kinds;
 use setpoint_registry::{AdmitAll, Registry};
 use setpoint_store::Store;
 use tokio::task::JoinSet;
@@ -45,7 +44,7 @@ impl Cluster {
         let times = clock.clone();
         let config = setpoint_registry::Config {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-            kinds: Arc::new(Kinds::builtin()),
+            kinds: Arc::new(setpoint_kinds::builtin()),
             admit: Arc::new(access.escalation().guard(AdmitAll)),
             virtual_resources: Arc::new(access.reviews()),
             clock,

@@ -1,30 +1,15 @@
-//! Every API kind: its names, defaults, validation, printer columns, versions and subresources.
+//! The rules of the built-in kinds: names, defaults, validation, printer columns, versions and subresources.
 //!
-//! The author of a kind implements [`Strategy`] on the object tree, which validation walks with [`FieldRef`];
-//! [`Kinds`] erases it to a [`Kind`], the only type that the rest of the server sees. No code outside this crate has
-//! a condition on a particular kind.
+//! A kind implements [`Strategy`](setpoint_strategy::Strategy) in a file of its own, in the folder of its API group;
+//! [`builtin`] lists all of them. No code outside this crate has a condition on a particular kind.
 //!
-//! A rule here sees the object, its old version and the [`RequestFacts`]. It never looks at another object, never
-//! awaits, never reads a clock, and does no I/O: rules about other objects belong to admission, actions to
-//! controllers.
+//! A rule here sees the object, its old version and the [`RequestFacts`](setpoint_strategy::RequestFacts). It never
+//! looks at another object, never awaits, never reads a clock, and does no I/O: rules about other objects belong to
+//! admission, actions to controllers.
 //!
-//! Start reading at [`strategy`], then [`core::config_map`] for the smallest kind, then [`kind`].
+//! Start reading at [`setpoint_strategy::strategy`], then [`core::config_map`] for the smallest kind.
 
-pub mod strategy;
-
-pub mod kind;
-
-pub mod field;
-
-pub mod kinds;
-
-pub mod columns;
-
-pub mod meta;
-
-pub mod top_level;
-
-pub mod custom;
+mod builtin;
 
 pub mod shared;
 
@@ -52,16 +37,4 @@ pub mod scheduling;
 pub mod storage;
 pub mod storagemigration;
 
-mod builtin;
-mod converted;
-mod header;
-mod normal_form;
-
-pub use builtin::BuiltinKind;
-pub use columns::Column;
-pub use field::FieldRef;
-pub use kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
-pub use kinds::Kinds;
-pub use strategy::{
-    FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, SubresourceKind,
-};
+pub use builtin::builtin;

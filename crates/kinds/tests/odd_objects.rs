@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use setpoint_api::User;
 use setpoint_api::field::Errors;
-use setpoint_kinds::{Kind, Kinds, RequestFacts, UpdateContext};
 use setpoint_schema::{Tree, prune};
+use setpoint_strategy::{Kind, RequestFacts, UpdateContext};
 
 const ROUNDS: usize = 6;
 /// One in this many values is changed; each round uses the next number.
@@ -26,7 +26,7 @@ fn odd_objects_never_panic_validation() {
     let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok());
     let mut random = XorShift(0x9E37_79B9_7F4A_7C15);
     let mut validated = 0;
-    for kind in Kinds::builtin().iter() {
+    for kind in setpoint_kinds::builtin().iter() {
         let gvk = &kind.info().gvk;
         let gvk = (&*gvk.group, &*gvk.version, &*gvk.kind);
         let Some(golden) = golden.iter().find(|golden| golden.gvk() == gvk) else {

@@ -16,7 +16,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::{Status, User};
 use setpoint_codec::strict;
-use setpoint_kinds::{Kind, Kinds, RequestFacts, meta};
+use setpoint_strategy::{Kind, Kinds, RequestFacts, meta};
 
 /// How many of the recorded creates must agree. It only ever goes up.
 const FLOOR: usize = 776;
@@ -27,7 +27,7 @@ const UID: &str = "a2b3c4d5-0000-4000-8000-000000000001";
 fn recorded_rejections_are_reproduced() {
     let text = setpoint_reference::transcript("validation");
     let filter = std::env::var("RECORDED").unwrap_or_default();
-    let kinds = Kinds::builtin();
+    let kinds = setpoint_kinds::builtin();
     let (mut compared, mut agreed) = (0, 0);
     for line in text.lines() {
         let case: Value = serde_json::from_str(line).unwrap();

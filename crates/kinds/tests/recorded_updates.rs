@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use setpoint_api::field::Errors;
 use setpoint_api::{Status, User};
-use setpoint_kinds::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 use setpoint_schema::{Tree, prune};
+use setpoint_strategy::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 
 /// How many of the recorded updates must agree. It only ever goes up.
 const FLOOR: usize = 135;
@@ -23,7 +23,7 @@ const FLOOR: usize = 135;
 fn recorded_updates_are_reproduced() {
     let text = setpoint_reference::transcript("update");
     let filter = std::env::var("RECORDED").unwrap_or_default();
-    let kinds = Kinds::builtin();
+    let kinds = setpoint_kinds::builtin();
     let (mut compared, mut agreed) = (0, 0);
     for line in text.lines() {
         let case: Value = serde_json::from_str(&fill_placeholders(line)).unwrap();

@@ -14,12 +14,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use setpoint_api::User;
 use setpoint_api::field::Errors;
-use setpoint_kinds::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 use setpoint_schema::{Tree, prune};
+use setpoint_strategy::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 
 #[test]
 fn every_case_has_the_outcome_in_its_file() {
-    let kinds = Kinds::builtin();
+    let kinds = setpoint_kinds::builtin();
     let mut files = Vec::new();
     collect(Path::new("src"), false, &mut files);
     files.sort();

@@ -11,11 +11,11 @@ use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, ResourceVersion, Serve, SystemClock, Target, User, Verb,
 };
 use setpoint_codec::strict;
-use setpoint_kinds::{Kinds, RequestFacts};
 use setpoint_registry::{AdmitAll, Config, Registry};
 use setpoint_schema::apply::{self, FieldManager, FieldSet};
 use setpoint_schema::{Map, Shape, Tree};
 use setpoint_store::Store;
+use setpoint_strategy::RequestFacts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ fn main() {
 
 /// The steps of a create that the kind runs.
 fn steps() {
-    let kinds = Kinds::builtin();
+    let kinds = setpoint_kinds::builtin();
     let pods = kinds.find(&Gvr::new("", "v1", "pods")).unwrap();
     let document = pod("a");
     println!("pod document: {} bytes", document.len());
@@ -97,7 +97,7 @@ async fn verbs() {
     let times = clock.clone();
     let registry = Registry::open(Config {
         store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-        kinds: Arc::new(Kinds::builtin()),
+        kinds: Arc::new(setpoint_kinds::builtin()),
         admit: Arc::new(AdmitAll),
         virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
         clock,

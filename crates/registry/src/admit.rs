@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Key, Status, Stored, User};
 use setpoint_cache::Caches;
-use setpoint_kinds::{Kind, KindInfo, RequestFacts, meta};
 use setpoint_schema::Tree;
+use setpoint_strategy::{Kind, KindInfo, RequestFacts, meta};
 
 use crate::registry::Registry;
 use crate::request_context::RequestContext;

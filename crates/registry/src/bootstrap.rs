@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use setpoint_api::{Gvr, Key, Status, Target, User};
-use setpoint_kinds::{bootstrap, meta};
+use setpoint_kinds::bootstrap;
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
+use setpoint_strategy::meta;
 
 use crate::error::Error;
 use crate::registry::Registry;

@@ -8,7 +8,7 @@ use futures_core::Stream;
 
 use setpoint_api::call::{Body, Watch};
 use setpoint_api::{Event, Response, Status, Stored};
-use setpoint_kinds::Kind;
+use setpoint_strategy::Kind;
 
 use crate::error;
 use crate::request_context::RequestContext;

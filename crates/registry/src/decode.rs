@@ -6,8 +6,8 @@ use std::sync::Arc;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::{Payload, Status, Stored};
 use setpoint_codec::strict;
-use setpoint_kinds::{InvalidObject, meta};
 use setpoint_schema::{Shape, Tree};
+use setpoint_strategy::{InvalidObject, meta};
 
 use crate::error;
 use crate::owner_references::{self, Phase};

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use setpoint_api::options::{DeleteOptions, DeletionPropagation};
-use setpoint_kinds::{Deletion, Kind, meta};
 use setpoint_schema::Tree;
+use setpoint_strategy::{Deletion, Kind, meta};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

@@ -1,7 +1,7 @@
 //! Errors of the registry, and the conversion of store errors to a [`Status`].
 
 use setpoint_api::Status;
-use setpoint_kinds::InvalidObject;
+use setpoint_strategy::InvalidObject;
 
 /// Why the registry cannot start, or has to stop.
 #[derive(Debug, thiserror::Error)]

@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use setpoint_api::options::{FieldValidation, WriteOptions};
-use setpoint_kinds::{Kind, SubresourceKind, meta};
 use setpoint_schema::apply::{
     self, Conflicts, Error, FieldManager, FieldSet, Force, SCALE_VERSION, VersionConverter,
 };
 use setpoint_schema::{Map, Shape, Tree};
+use setpoint_strategy::{Kind, SubresourceKind, meta};
 
 use setpoint_api::Status;
 use setpoint_api::status::StatusCause;

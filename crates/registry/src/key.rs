@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use setpoint_api::{GroupResource, Gvr, Key};
-use setpoint_kinds::KindInfo;
 use setpoint_store::Revision;
+use setpoint_strategy::KindInfo;
 
 use setpoint_api::ResourceVersion;
 

@@ -4,7 +4,7 @@
 //! store; the feed applies committed changes to the caches; reads and watches are served from the caches, once these
 //! have reached the revision that the store had when the request came in.
 //!
-//! This crate names no kind: what differs from kind to kind is behind [`setpoint_kinds::Kind`]. It knows no HTTP, and
+//! This crate names no kind: what differs from kind to kind is behind [`setpoint_strategy::Kind`]. It knows no HTTP, and
 //! it is the only crate where a store's revision becomes a resource version.
 //!
 //! Start reading at [`registry`], then `verbs/create.rs`.

@@ -2,8 +2,8 @@
 
 use rand::Rng;
 
-use setpoint_kinds::meta;
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 /// No vowels and no look-alikes, so that no word comes out.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

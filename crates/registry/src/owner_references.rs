@@ -1,7 +1,7 @@
 //! Removal of duplicate `metadata.ownerReferences`, with the warning that Kubernetes returns for them.
 
-use setpoint_kinds::meta;
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 /// When the references are deduplicated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use setpoint_api::{
 };
 use setpoint_cache::{Cache, Caches, Progress};
 use setpoint_kinds::bootstrap::ServerInfo;
-use setpoint_kinds::{Kind, KindInfo, Kinds};
 use setpoint_store::{Revision, Store};
+use setpoint_strategy::{Kind, KindInfo, Kinds};
 
 use crate::admit::Admit;
 use crate::crd::{self, CustomKinds};

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use setpoint_api::field::Errors;
 use setpoint_api::{GroupResource, Key, Status, Stored, Target, User};
-use setpoint_kinds::{Kind, KindInfo, RequestFacts};
+use setpoint_strategy::{Kind, KindInfo, RequestFacts};
 
 use crate::key;
 use crate::registry::Registry;

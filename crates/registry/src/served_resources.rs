@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Gvr};
 use setpoint_cache::{Cache, Progress};
-use setpoint_kinds::{Kind, Kinds};
+use setpoint_strategy::{Kind, Kinds};
 
 use crate::crd::CustomKinds;
 use crate::key;

@@ -2,9 +2,9 @@
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvr, Key, Status, Stored, Target};
-use setpoint_kinds::{Subresource, meta, top_level};
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Txn};
+use setpoint_strategy::{Subresource, meta, top_level};
 
 use crate::admit::SideWrite;
 use crate::request_context::RequestContext;

@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use setpoint_api::object::Header;
 use setpoint_api::{Key, ResourceVersion, Status, Stored};
-use setpoint_kinds::{InvalidObject, Kind};
 use setpoint_schema::{CanonicalJson, Tree};
 use setpoint_store::Record;
+use setpoint_strategy::{InvalidObject, Kind};
 
 use crate::encoded_object::{self, EncodedObject};
 use crate::key;

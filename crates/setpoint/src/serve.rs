@@ -14,7 +14,6 @@ use setpoint_apiserver::Server;
 use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
-use setpoint_kinds::Kinds;
 use setpoint_kinds::bootstrap::ServerInfo;
 use setpoint_registry::Registry;
 use setpoint_runtime::{Caches, Client, Context, Manager};
@@ -196,7 +195,7 @@ fn open_registry(
     rules.check()?;
     let config = setpoint_registry::Config {
         store: store.clone(),
-        kinds: Arc::new(Kinds::builtin()),
+        kinds: Arc::new(setpoint_kinds::builtin()),
         admit: Arc::new(access.escalation().guard(Chain::standard(&rules))),
         virtual_resources: Arc::new(access.reviews()),
         clock: clock.clone(),

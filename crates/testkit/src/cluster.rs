@@ -20,7 +20,6 @@ use setpoint_admission::Chain;
 use setpoint_api::{Clock, Key, ResourceVersion, Serve, Stored, User};
 use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
-use setpoint_kinds::Kinds;
 use setpoint_registry::{Config, Registry};
 use setpoint_runtime::{Context, Controller, Error, Manager};
 use setpoint_store::{Store, Watcher};
@@ -103,7 +102,7 @@ impl Cluster {
     async fn serve(store: Store, clock: SteppedClock, admission: AdmissionFactory) -> Self {
         let config = Config {
             store: store.clone(),
-            kinds: Arc::new(Kinds::builtin()),
+            kinds: Arc::new(setpoint_kinds::builtin()),
             admit: Arc::new(admission()),
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock: Arc::new(clock.clone()),

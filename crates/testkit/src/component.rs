@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
-use setpoint_kinds::Kinds;
 use setpoint_registry::Registry;
 use setpoint_runtime::Manager;
 use setpoint_runtime::reconcile::Error;
+use setpoint_strategy::Kinds;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -121,7 +121,7 @@ fn config(registry: &Arc<Registry>) -> Config {
 
 /// The resources that these kinds serve, in the form that controllers take.
 pub fn resources(kinds: &Kinds) -> Resources {
-    let resource = |about: &setpoint_kinds::KindInfo| Resource {
+    let resource = |about: &setpoint_strategy::KindInfo| Resource {
         gvk: about.gvk.clone(),
         gvr: about.gvr.clone(),
         namespaced: about.is_namespaced(),

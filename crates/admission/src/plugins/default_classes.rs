@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 
 use setpoint_api::Status;
-use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
 use crate::review;

@@ -1,9 +1,9 @@
 //! StorageObjectInUseProtection: finalizers that keep volumes, claims and VolumeAttributesClasses while they are in use.
 
 use setpoint_api::Status;
-use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
 use crate::review;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use setpoint_api::Status;
-use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 use crate::chain::{AccessAttributes, AccessChecker, Plugin};
 use crate::review;

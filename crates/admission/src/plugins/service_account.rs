@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rand::Rng;
 
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_kinds::meta;
 use setpoint_registry::Review;
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
 use crate::review;

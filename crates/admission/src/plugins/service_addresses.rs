@@ -17,9 +17,9 @@ use setpoint_api::field::{Errors, FieldError};
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_kinds::bootstrap::{Cidr, server_objects};
 use setpoint_kinds::core::service::{NO_ADDRESS, allocation};
-use setpoint_kinds::meta;
 use setpoint_registry::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
+use setpoint_strategy::meta;
 
 use crate::chain::{Config, Plugin};
 use crate::review;

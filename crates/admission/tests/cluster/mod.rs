@@ -12,7 +12,6 @@ use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WriteOptions
 use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User, Verb,
 };
-use setpoint_kinds::Kinds;
 use setpoint_registry::Registry;
 use setpoint_store::Store;
 use tokio::task::JoinSet;
@@ -29,7 +28,7 @@ impl Cluster {
         let times = clock.clone();
         let registry = Registry::open(setpoint_registry::Config {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-            kinds: Arc::new(Kinds::builtin()),
+            kinds: Arc::new(setpoint_kinds::builtin()),
             admit: Arc::new(Chain::standard(config)),
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock,

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use http::HeaderValue;
 use serde_json::{Map, Value, json};
 use setpoint_api::{Gvk, Gvr};
-use setpoint_kinds::custom::KubeAwareVersion;
+use setpoint_strategy::custom::KubeAwareVersion;
 
 use super::{Aggregator, RegisteredRemote};
 

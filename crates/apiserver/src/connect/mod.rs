@@ -15,8 +15,8 @@ use std::sync::Arc;
 use http::Response;
 use hyper::body::Incoming;
 use setpoint_api::{Status, User};
-use setpoint_kinds::Subresource;
-use setpoint_kinds::strategy::SubresourceKind;
+use setpoint_strategy::Subresource;
+use setpoint_strategy::SubresourceKind;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body::Body;

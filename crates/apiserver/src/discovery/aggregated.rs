@@ -1,8 +1,8 @@
 //! Aggregated discovery: the two APIGroupDiscoveryLists of `apidiscovery.k8s.io/v2`.
 
 use serde::Serialize;
-use setpoint_kinds::KindInfo;
-use setpoint_kinds::strategy::Subresource;
+use setpoint_strategy::KindInfo;
+use setpoint_strategy::Subresource;
 
 use super::TaggedJson;
 use super::groups::{self, Group};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use setpoint_kinds::{Kind, Kinds};
+use setpoint_strategy::{Kind, Kinds};
 
 use crate::aggregate::{RemoteGroupVersion, RemoteGroups};
 use crate::memo::ServedApis;

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use setpoint_api::Status;
-use setpoint_kinds::strategy::Subresource;
-use setpoint_kinds::{Kind, KindInfo, Kinds};
+use setpoint_strategy::Subresource;
+use setpoint_strategy::{Kind, KindInfo, Kinds};
 use sha2::{Digest, Sha256};
 
 use super::DiscoveryPath;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_kinds::Kinds;
 
 use super::*;
 
 /// The APIs of a server without aggregation.
 fn local_apis() -> ServedApis {
     ServedApis {
-        kinds: Arc::new(Kinds::builtin()),
+        kinds: Arc::new(setpoint_kinds::builtin()),
         remote_groups: Arc::default(),
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use setpoint_api::Gvk;
 use setpoint_codec::{media, protobuf};
-use setpoint_kinds::{Kind, KindInfo, Subresource};
 use setpoint_schema::openapi::Schemas;
+use setpoint_strategy::{Kind, KindInfo, Subresource};
 
 use super::operation_id::{group_names, title};
 use super::parameters::{self, Parameter, insert, insert_with};

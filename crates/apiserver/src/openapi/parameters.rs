@@ -1,8 +1,8 @@
 //! Parameters of operations: in the path, and in the query by verb.
 
 use serde_json::{Map, Value, json};
-use setpoint_kinds::{KindInfo, Subresource};
 use setpoint_schema::{FieldType, Pack};
+use setpoint_strategy::{KindInfo, Subresource};
 
 /// Media type of a log stream.
 pub(super) const TEXT: &str = "text/plain";

@@ -1,11 +1,9 @@
 //! Properties of the OpenAPI documents that tools depend on.
 
-use setpoint_kinds::Kinds;
-
 use super::*;
 
 fn core() -> Value {
-    v3::group_version(&Kinds::builtin(), "", "v1")
+    v3::group_version(&setpoint_kinds::builtin(), "", "v1")
 }
 
 /// kubectl looks here to learn whether the server checks fields itself.
@@ -82,7 +80,7 @@ fn a_schema_has_its_group_version_kind() {
 
 #[test]
 fn v2_has_everything_in_one_document() {
-    let document = v2::from_v3(&v3::all(&Kinds::builtin()));
+    let document = v2::from_v3(&v3::all(&setpoint_kinds::builtin()));
     assert!(document["definitions"]["io.k8s.api.apps.v1.ReplicaSet"].is_object());
     assert!(document["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
     assert!(!document.to_string().contains("#/components/"));
@@ -90,7 +88,7 @@ fn v2_has_everything_in_one_document() {
 
 #[test]
 fn v2_keeps_the_siblings_of_a_reference() {
-    let document = v2::from_v3(&v3::all(&Kinds::builtin()));
+    let document = v2::from_v3(&v3::all(&setpoint_kinds::builtin()));
     let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"];
     assert_eq!(*pod, json!({"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}));
     let quantity = &document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"];
@@ -99,7 +97,7 @@ fn v2_keeps_the_siblings_of_a_reference() {
 
 #[test]
 fn v2_has_the_body_as_a_parameter() {
-    let document = v2::from_v3(&v3::all(&Kinds::builtin()));
+    let document = v2::from_v3(&v3::all(&setpoint_kinds::builtin()));
     let create = &document["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"];
     assert_eq!(
         create["parameters"][0],

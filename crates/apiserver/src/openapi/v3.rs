@@ -1,8 +1,8 @@
 //! OpenAPI v3: one OpenAPI document per group and version, and small ones for the paths above them.
 
 use serde_json::{Map, Value, json};
-use setpoint_kinds::Kinds;
 use setpoint_schema::openapi::Schemas;
+use setpoint_strategy::Kinds;
 
 use super::operation_id;
 use super::operations::{self, Paths};

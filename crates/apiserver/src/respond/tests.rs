@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use setpoint_api::{Gvr, Header, Key, ResourceVersion};
-use setpoint_kinds::{Kind, Kinds};
+use setpoint_strategy::Kind;
 
 use super::*;
 use crate::table::IncludeObject;
 
 pub(crate) fn kind() -> Arc<dyn Kind> {
-    Kinds::builtin()
+    setpoint_kinds::builtin()
         .find(&Gvr::new("", "v1", "configmaps"))
         .unwrap()
         .clone()

@@ -107,7 +107,7 @@ pub(crate) struct TestServer {
 
 fn config(authority: &TestCa) -> Config {
     let (certificate, key) = authority.sign("server", "setpoint");
-    let kinds = Arc::new(Kinds::builtin());
+    let kinds = Arc::new(setpoint_kinds::builtin());
     Config {
         serve: Arc::new(api),
         kinds: Box::new(move || kinds.clone()),

@@ -2,11 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, label_selector, name};
 
 use super::match_resources;
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name};
 
 const ACTIONS: &[&str] = &["Deny", "Allow"];
 

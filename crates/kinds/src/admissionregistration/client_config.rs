@@ -1,9 +1,7 @@
 //! How the API server reaches a webhook: by a URL, or through a Service of the cluster.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 const FORM: &str = "; desired format: https://host[/path]";
 

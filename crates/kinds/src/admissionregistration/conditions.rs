@@ -1,9 +1,7 @@
 //! `matchConditions`: CEL conditions that a request must meet before the webhook or policy is called.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 const MAX: usize = 64;
 

@@ -1,10 +1,9 @@
 //! `matchConstraints` and `matchResources`: which objects a policy applies to.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, label_selector};
 
 use super::{MATCH_POLICIES, rule};
-use crate::field::FieldRef;
-use crate::shared::label_selector;
 
 /// Operations that a mutating policy may match; a deleted object cannot be mutated.
 const MUTABLE: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::kind::Kind;
-use crate::strategy::Rules;
+use setpoint_strategy::{BuiltinKind, Kind, Rules};
 
 pub mod mutating_policy;
 pub mod mutating_policy_binding;

@@ -2,11 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::{CATEGORIES, GROUP, REINVOCATIONS, RULES, conditions, match_resources, policy};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 

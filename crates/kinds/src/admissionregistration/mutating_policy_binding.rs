@@ -1,11 +1,10 @@
 //! MutatingAdmissionPolicyBinding: applies a mutating policy to resources, with parameters.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::{CATEGORIES, GROUP, RULES, binding, match_resources};
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct MutatingAdmissionPolicyBinding;

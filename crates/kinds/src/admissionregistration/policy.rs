@@ -2,11 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{FieldRef, name};
 
 use super::{FAILURE_POLICIES, match_resources};
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::shared::name;
 
 /// CEL's reserved words, which cannot be variable names.
 const RESERVED: &[&str] = &[

@@ -1,9 +1,7 @@
 //! `rules`: the operations on resources, groups and versions that a webhook or policy matches.
 
 use setpoint_schema::{Tree, fields};
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];

@@ -2,12 +2,11 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name};
 
 use super::{CATEGORIES, GROUP, RULES, conditions, policy};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{condition, name};
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::shared::condition;
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MAX_ANNOTATIONS: usize = 20;

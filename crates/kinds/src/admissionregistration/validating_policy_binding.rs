@@ -1,11 +1,10 @@
 //! ValidatingAdmissionPolicyBinding: applies a validating policy to resources, with parameters.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::{CATEGORIES, GROUP, RULES, binding};
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 

@@ -2,11 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::{CATEGORIES, GROUP, RULES, webhook};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ValidatingWebhookConfiguration;

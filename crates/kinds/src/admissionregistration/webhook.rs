@@ -1,10 +1,9 @@
 //! Validation and defaults that both webhook configuration kinds share.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, label_selector, name};
 
 use super::{FAILURE_POLICIES, MATCH_POLICIES, REINVOCATIONS, client_config, conditions, rule};
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name};
 
 const DEFAULT_SECONDS: i64 = 10;
 const DEFAULT_PORT: i64 = 443;

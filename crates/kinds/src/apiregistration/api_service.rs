@@ -3,14 +3,12 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{EmptyCollections, Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, name, top_level,
+};
 
-use crate::columns::{self, Column};
 use crate::core::config_map::decoded_len;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
-use crate::strategy::{NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::top_level;
 
 const MAX_GROUP_PRIORITY: i64 = 20_000;
 const MAX_VERSION_PRIORITY: i64 = 1000;

@@ -2,10 +2,8 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
-
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Strategy};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Strategy};
 
 #[derive(Debug)]
 pub struct ControllerRevision;

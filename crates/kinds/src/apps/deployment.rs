@@ -2,14 +2,14 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, label_selector, meta, top_level,
+};
 
 use super::{pods, status_counts};
-use crate::columns::{self, Column};
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::{int_or_percent, label_selector};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::{meta, top_level};
+use crate::shared::int_or_percent;
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const RECREATE: &str = "Recreate";

@@ -1,11 +1,9 @@
 //! What Deployments and ReplicaSets share: a label selector, and a template that it selects.
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, RequestFacts, label_selector, name};
 
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name};
-use crate::strategy::RequestFacts;
 
 pub(crate) const MISMATCH: &str = "`selector` does not match template `labels`";
 

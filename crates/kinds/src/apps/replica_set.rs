@@ -2,13 +2,11 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, label_selector};
 
 use super::{pods, status_counts};
-use crate::columns::{self, Column};
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::label_selector;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicaSet;

@@ -3,14 +3,15 @@
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, Subresource, label_selector, name,
+};
 
 use super::{pods, status_counts};
-use crate::columns::{self, Column};
 use crate::core::persistent_volume_claim::{self, PersistentVolumeClaim};
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::{int_or_percent, label_selector, name};
-use crate::strategy::{NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
+use crate::shared::int_or_percent;
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const ON_DELETE: &str = "OnDelete";

@@ -1,8 +1,7 @@
 //! The counts in the status of kinds that keep pods running.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 /// Reports negative counts.
 pub(crate) fn validate(status: &FieldRef<'_>, counts: &[&str]) {

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::kind::Kind;
+use setpoint_strategy::{BuiltinKind, Kind};
 
 pub mod self_subject_review;
 pub mod token_review;

@@ -1,8 +1,8 @@
 //! SelfSubjectReview: the server's view of the caller's own identity.
 
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
+
 use super::GROUP;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct SelfSubjectReview;

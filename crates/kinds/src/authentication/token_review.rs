@@ -1,8 +1,8 @@
 //! TokenReview: which user a bearer token belongs to.
 
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
+
 use super::GROUP;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct TokenReview;

@@ -1,8 +1,8 @@
 //! LocalSubjectAccessReview: whether a user may perform an action in one namespace.
 
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy};
+
 use super::GROUP;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct LocalSubjectAccessReview;

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::kind::Kind;
+use setpoint_strategy::{BuiltinKind, Kind};
 
 pub mod local_subject_access_review;
 pub mod self_subject_access_review;

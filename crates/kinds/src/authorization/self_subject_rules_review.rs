@@ -1,8 +1,8 @@
 //! SelfSubjectRulesReview: what the caller may do in one namespace.
 
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
+
 use super::GROUP;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct SelfSubjectRulesReview;

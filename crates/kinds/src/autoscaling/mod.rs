@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::converted::ConvertedKind;
-use crate::kind::Kind;
-
 pub mod horizontal_pod_autoscaler;
 
 use horizontal_pod_autoscaler::{HorizontalPodAutoscaler, v1};
+
+use setpoint_strategy::ConvertedKind;
+use setpoint_strategy::{BuiltinKind, Kind};
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {

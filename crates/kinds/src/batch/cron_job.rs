@@ -2,15 +2,14 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, label_selector, name, top_level,
+};
 
 use super::job::spec;
 use super::schedule;
-use crate::columns::{self, Column, NONE};
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::top_level;
 
 const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
 /// The rest of a name's length is taken by the scheduled time in the name of each Job.

@@ -12,9 +12,7 @@ pub mod server_objects;
 
 use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
-
-use crate::kinds::Kinds;
-use crate::meta;
+use setpoint_strategy::{Kinds, meta};
 
 pub use cidr::Cidr;
 pub use server_objects::{PROXY_NAME, ServerInfo};

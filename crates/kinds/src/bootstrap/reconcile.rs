@@ -4,8 +4,7 @@
 //! subjects of bindings are added, and additions by users stay. Specs of priority levels and flow schemas are reset.
 
 use setpoint_schema::{Tree, fields};
-
-use crate::meta;
+use setpoint_strategy::meta;
 
 const ROLES: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const FLOWS: &str = "apf.kubernetes.io/autoupdate-spec";

@@ -4,12 +4,10 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, name};
 
 use super::{GROUP, pem, signer_name};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 const MAX_BYTES: usize = 1024 * 1024;
 const OMITTED: &str = "<value omitted>";

@@ -8,12 +8,10 @@ use x509_parser::prelude::FromDer;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, name};
 
 use super::{GROUP, signer_name};
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Strategy, Subresource};
 
 const MIN_SECONDS: i64 = 3600;
 const MAX_SECONDS: i64 = 91 * 86_400;

@@ -1,7 +1,6 @@
 //! Signer names: a domain, a slash, and a path chosen by the domain's owner.
 
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 /// The signer of requests from before `signerName` existed.
 pub(crate) const LEGACY: &str = "kubernetes.io/legacy-unknown";

@@ -13,12 +13,12 @@ use x509_parser::prelude::FromDer;
 use setpoint_api::User;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{
+    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, top_level,
+};
 
 use super::{GROUP, pem, signer_name};
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::top_level;
 
 /// The key usages, in the order of error messages.
 const USAGES: &[&str] = &[

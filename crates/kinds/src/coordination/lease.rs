@@ -1,11 +1,8 @@
 //! Lease: a lock that its holder must renew in time to keep.
 
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, name};
 
 #[derive(Debug)]
 pub struct Lease;

@@ -1,10 +1,7 @@
 //! Binding: assigns a pod to a node. A create delegates to the pod's `binding` subresource; nothing is stored.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, name};
 
 #[derive(Debug)]
 pub struct Binding;

@@ -2,11 +2,8 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Strategy};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Strategy, name};
 
 /// The size limit of data, chosen by Kubernetes to fit into one etcd value.
 const MAX_BYTES: usize = 1024 * 1024;

@@ -2,12 +2,8 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::{ip, name};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, ip, meta, name};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const SHOWN: usize = 3;

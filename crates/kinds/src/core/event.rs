@@ -6,11 +6,8 @@ use jiff::Timestamp;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column, UNKNOWN};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Strategy};
+use setpoint_strategy::columns::{self, Column, UNKNOWN};
+use setpoint_strategy::{FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, name};
 
 const FIELD_BYTES: usize = 128;
 const MESSAGE_BYTES: usize = 1024;

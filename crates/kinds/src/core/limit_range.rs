@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use setpoint_api::Quantity;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, meta, name};
 
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::{name, resources};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
+use crate::shared::resources;
 
 const TYPES: &[&str] = &["Pod", "Container", "PersistentVolumeClaim"];
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::kind::Kind;
+use setpoint_strategy::{BuiltinKind, Kind};
 
 pub mod binding;
 pub mod component_status;

@@ -5,11 +5,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::{meta, top_level};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, top_level,
+};
 
 /// The label with the namespace's name, for selectors.
 pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";

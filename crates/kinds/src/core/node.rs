@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column, NONE, UNKNOWN};
+use setpoint_strategy::go_dump::GoDump;
+use setpoint_strategy::{
+    FieldLabel, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, ip, name, top_level,
+};
 
-use crate::columns::{self, Column, NONE, UNKNOWN};
-use crate::field::FieldRef;
-use crate::shared::go_dump::GoDump;
-use crate::shared::{ip, name, resources};
-use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::top_level;
+use crate::shared::resources;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";

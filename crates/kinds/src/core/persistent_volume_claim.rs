@@ -2,13 +2,14 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column, UNSET};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, go_dump, label_selector, meta, name,
+    top_level,
+};
 
 use super::persistent_volume::{self, CLASS_ANNOTATION, spec};
-use crate::columns::{self, Column, UNSET};
-use crate::field::FieldRef;
-use crate::shared::{diff, go_dump, label_selector, name};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::{meta, top_level};
+use crate::shared::diff;
 
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
 const RESIZING: &[&str] = &[

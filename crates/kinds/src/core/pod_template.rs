@@ -2,11 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy};
 
 use super::pod::template;
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct PodTemplate;

@@ -2,14 +2,14 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, Subresource, name,
+};
 
 use crate::apps::replica_set::{CURRENT, DESIRED, READY};
 use crate::apps::{pods, status_counts};
-use crate::columns::{self, Column};
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
 
 #[derive(Debug)]
 pub struct ReplicationController;

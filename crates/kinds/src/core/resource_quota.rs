@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, Subresource};
 
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
 use crate::shared::resources;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
 
 const SCOPES: &[&str] = &[
     "Terminating",

@@ -5,13 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldLabel, FieldRef, Names, RequestFacts, Strategy, meta, name};
 
 use super::config_map::decoded_len;
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::{name, resources};
-use crate::strategy::{FieldLabel, Names, RequestFacts, Strategy};
+use crate::shared::resources;
 
 const MAX_BYTES: usize = 1024 * 1024;
 const OPAQUE: &str = "Opaque";

@@ -1,10 +1,7 @@
 //! ServiceAccount: the identity of the processes in a pod.
 
 use setpoint_schema::{Tree, fields};
-
-use crate::field::FieldRef;
-use crate::meta;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, meta};
 
 const MOUNTABLE_ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
 

@@ -5,12 +5,8 @@ use std::collections::BTreeSet;
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{ip, name};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
-use crate::{meta, top_level};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, ip, meta, name, top_level};
 
 const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];

@@ -1,14 +1,12 @@
 //! Event in `events.k8s.io/v1`: other names for the fields of core/v1, and more required ones.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::VersionConversion;
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::go_dump::GoDump;
+use setpoint_strategy::{FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, meta};
 
-use crate::columns::Column;
-use crate::converted::VersionConversion;
 use crate::core::event::{self as core, RENAMED};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::go_dump::GoDump;
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 /// Immutable fields.
 const IMMUTABLE_FIELDS: &[&str] = &[

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::converted::ConvertedKind;
-use crate::kind::Kind;
+use setpoint_strategy::ConvertedKind;
+use setpoint_strategy::Kind;
 
 pub mod event;
 

@@ -4,13 +4,11 @@ use serde_json::json;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name};
 
 use super::{GROUP, validate_conditions};
 use crate::bootstrap;
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use setpoint_schema::fields;
-
-use crate::builtin::BuiltinKind;
-use crate::field::FieldRef;
-use crate::kind::Kind;
+use setpoint_strategy::{BuiltinKind, FieldRef, Kind};
 
 pub mod flow_schema;
 pub mod priority_level;

@@ -2,12 +2,11 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 use super::{GROUP, validate_conditions};
 use crate::bootstrap;
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
 
 const TYPES: &[&str] = &["Exempt", "Limited"];
 const RESPONSES: &[&str] = &["Queue", "Reject"];

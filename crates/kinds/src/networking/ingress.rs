@@ -5,12 +5,8 @@ use std::collections::BTreeSet;
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::{ip, name};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, ip, meta, name};
 
 /// The deprecated annotation for the class.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";

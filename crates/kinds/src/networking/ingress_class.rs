@@ -3,12 +3,8 @@
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, meta, name};
 
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 const CONTROLLER_BYTES: usize = 250;

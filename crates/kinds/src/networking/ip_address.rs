@@ -2,11 +2,8 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
-
-use crate::columns::{self, Column, NONE};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{NameRule, Names, RequestFacts, Rules, Scope, Strategy};
+use setpoint_strategy::columns::{self, Column, NONE};
+use setpoint_strategy::{FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, name};
 
 #[derive(Debug)]
 pub struct IpAddress;

@@ -2,13 +2,9 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::go_dump::GoDump;
-use crate::shared::ip;
-use crate::strategy::{Names, RequestFacts, Scope, Strategy, Subresource};
-use crate::{meta, top_level};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::go_dump::GoDump;
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Scope, Strategy, Subresource, ip, meta, top_level};
 
 #[derive(Debug)]
 pub struct ServiceCidr;

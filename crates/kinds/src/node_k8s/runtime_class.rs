@@ -1,12 +1,10 @@
 //! RuntimeClass: a container runtime handler, the nodes that support it, and its overhead.
 
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, meta, name};
 
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::{name, resources};
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
+use crate::shared::resources;
 
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];

@@ -2,12 +2,12 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, Subresource, label_selector, top_level,
+};
 
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{condition, int_or_percent, label_selector};
-use crate::strategy::{NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::top_level;
+use crate::shared::{condition, int_or_percent};
 
 const POLICIES: &[&str] = &["AlwaysAllow", "IfHealthyBudget"];
 /// A label by which `policy/v1beta1` distinguished the meaning of an empty selector.

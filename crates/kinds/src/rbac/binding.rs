@@ -2,12 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Scope, name};
 
 use super::GROUP;
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::Scope;
 
 const SUBJECT_KINDS: &[&str] = &["ServiceAccount", "User", "Group"];
 

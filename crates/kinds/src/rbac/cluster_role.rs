@@ -2,12 +2,10 @@
 
 use setpoint_api::field::Errors;
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, label_selector};
 
 use super::{GROUP, RULES, policy_rule};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::label_selector;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ClusterRole;

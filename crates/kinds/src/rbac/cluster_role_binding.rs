@@ -1,11 +1,10 @@
 //! ClusterRoleBinding: grants a role in all namespaces.
 
 use setpoint_schema::Tree;
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::{GROUP, RULES, binding};
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct ClusterRoleBinding;

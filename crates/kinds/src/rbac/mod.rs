@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::kind::Kind;
-use crate::strategy::{NameRule, Rules};
+use setpoint_strategy::{BuiltinKind, Kind, NameRule, Rules};
 
 pub mod cluster_role;
 pub mod cluster_role_binding;

@@ -1,9 +1,7 @@
 //! One rule of a role: verbs on resources, or on non-resource URLs.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::strategy::Scope;
+use setpoint_strategy::{FieldRef, Scope};
 
 /// Validates the rules of a role.
 pub(super) fn validate(rules: &FieldRef<'_>, scope: Scope) {

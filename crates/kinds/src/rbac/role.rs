@@ -1,11 +1,10 @@
 //! Role: rules that can be granted inside one namespace.
 
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::{GROUP, RULES, policy_rule};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct Role;

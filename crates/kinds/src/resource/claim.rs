@@ -1,10 +1,9 @@
 //! Validation of a ResourceClaim's spec: device requests, and constraints among them.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, name};
 
 use super::{configuration, format, taint};
-use crate::field::FieldRef;
-use crate::shared::name;
 
 const MAX: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;

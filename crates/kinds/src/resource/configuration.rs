@@ -1,9 +1,9 @@
 //! Opaque driver configuration, and device selectors.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::FieldRef;
 
 use super::format;
-use crate::field::FieldRef;
 
 const MAX_SELECTORS: usize = 32;
 const EXPRESSION_BYTES: usize = 10 * 1024;

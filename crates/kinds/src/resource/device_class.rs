@@ -1,11 +1,9 @@
 //! DeviceClass: selectors and configuration for a class of devices.
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, name};
 
 use super::{GROUP, configuration, format};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{NameRule, Names, RequestFacts, Rules, Scope, Strategy};
 
 const MAX: usize = 32;
 

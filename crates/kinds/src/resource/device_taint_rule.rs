@@ -2,13 +2,13 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name, top_level,
+};
 
 use super::{GROUP, format, taint};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{condition, name};
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::top_level;
+use crate::shared::condition;
 
 const MAX_CONDITIONS: usize = 8;
 

@@ -1,7 +1,6 @@
 //! Name formats of this group, and size limits of lists.
 
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 const DRIVER_BYTES: usize = 63;
 const POOL_BYTES: usize = 253;

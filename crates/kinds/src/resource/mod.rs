@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::BuiltinKind;
-use crate::kind::Kind;
+use setpoint_strategy::{BuiltinKind, Kind};
 
 pub mod device_class;
 pub mod device_taint_rule;

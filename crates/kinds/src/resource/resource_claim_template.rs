@@ -1,11 +1,9 @@
 //! ResourceClaimTemplate: the template of pods' resource claims. Immutable.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, meta};
 
 use super::{GROUP, claim};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
 
 #[derive(Debug)]
 pub struct ResourceClaimTemplate;

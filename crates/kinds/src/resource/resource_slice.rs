@@ -3,12 +3,10 @@
 mod device;
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldLabel, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, name};
 
 use super::{GROUP, format, taint};
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Scope, Strategy};
 
 const MAX_DEVICES: usize = 128;
 /// Devices with taints, counters or lists are larger, so a slice may have fewer of them.

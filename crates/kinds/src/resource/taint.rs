@@ -1,11 +1,7 @@
 //! Device taints and tolerations.
 
 use setpoint_schema::{Tree, fields};
-
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
-use crate::strategy::RequestFacts;
+use setpoint_strategy::{FieldRef, RequestFacts, meta, name};
 
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];

@@ -2,10 +2,8 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 /// The highest priority of users' classes.
 const HIGHEST: i64 = 1_000_000_000;

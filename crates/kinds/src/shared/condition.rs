@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
-
-use super::name;
-use crate::field::FieldRef;
+use setpoint_strategy::{FieldRef, name};
 
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
 const MAX_REASON_BYTES: usize = 1024;

@@ -1,8 +1,7 @@
 //! IntOrString amounts: `3` or `25%`.
 
 use setpoint_schema::Tree;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 

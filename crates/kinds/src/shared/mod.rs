@@ -1,9 +1,5 @@
-//! Validation that several kinds share: names, selectors, quantities, addresses, conditions; and the dumps of values
-//! in error messages.
-
-pub mod name;
-
-pub mod label_selector;
+//! Validation that several kinds share: quantities, conditions, node selectors, and the diffs of values in error
+//! messages.
 
 pub mod resources;
 
@@ -11,10 +7,6 @@ pub mod int_or_percent;
 
 pub mod condition;
 
-pub mod ip;
-
 pub mod node_selector;
 
 pub mod diff;
-pub(crate) mod display;
-pub mod go_dump;

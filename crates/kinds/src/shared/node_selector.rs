@@ -1,9 +1,7 @@
 //! Node selectors in objects, and deprecated node labels.
 
 use setpoint_schema::fields;
-
-use super::name;
-use crate::field::FieldRef;
+use setpoint_strategy::{FieldRef, name};
 
 /// Deprecated node labels, and their warnings.
 const DEPRECATED: &[(&str, &str)] = &[

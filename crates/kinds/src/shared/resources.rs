@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use setpoint_api::Quantity;
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree, fields};
-
-use super::name;
-use crate::field::FieldRef;
+use setpoint_strategy::{FieldRef, name};
 
 /// Prefix of huge page resources; the page size follows.
 pub const HUGE_PAGES: &str = "hugepages-";

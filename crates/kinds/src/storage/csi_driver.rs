@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column, NONE, UNSET};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
+use setpoint_strategy::columns::{self, Column, NONE, UNSET};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, meta};
 
 const TOKEN_SECONDS: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 const FS_GROUP_POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];

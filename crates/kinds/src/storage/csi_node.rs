@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::display::RawJson;
-use crate::shared::go_dump;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::{meta, top_level};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::display::RawJson;
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, go_dump, meta, name, top_level,
+};
 
 const NODE_ID_BYTES: usize = 256;
 const DRIVER_BYTES: usize = 63;

@@ -1,11 +1,10 @@
 //! CSIStorageCapacity: the available capacity of a storage class in one topology segment.
 
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, label_selector, name};
 
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name, node_selector};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy};
+use crate::shared::node_selector;
 
 #[derive(Debug)]
 pub struct CsiStorageCapacity;

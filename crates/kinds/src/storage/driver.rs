@@ -1,7 +1,6 @@
 //! Driver names and parameters of storage classes.
 
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 const PARAMETERS: usize = 512;
 const PARAMETERS_BYTES: usize = 256 * 1024;

@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, meta, name};
 
 use super::driver;
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::{name, node_selector};
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
+use crate::shared::node_selector;
 
 /// The annotations that mark the default class, the newest first.
 const DEFAULT_ANNOTATIONS: [&str; 2] = [

@@ -2,13 +2,12 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, name, top_level,
+};
 
-use crate::columns::{self, Column};
 use crate::core::persistent_volume;
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::{meta, top_level};
 
 const METADATA_BYTES: usize = 256 * 1024;
 const MESSAGE_BYTES: usize = 1024;

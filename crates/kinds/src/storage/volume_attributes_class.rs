@@ -1,11 +1,10 @@
 //! VolumeAttributesClass: volume attributes that a driver can change while the volume is in use.
 
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
 use super::driver;
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy};
 
 #[derive(Debug)]
 pub struct VolumeAttributesClass;

@@ -2,11 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name};
 
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::shared::{condition, name};
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
+use crate::shared::condition;
 
 const STATES: &[&str] = &["Running", "Failed", "Succeeded"];
 

@@ -10,8 +10,8 @@ use setpoint_api::call::Encoding;
 use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
-use setpoint_kinds::apiextensions::custom_resource_definition::{self, CLEANUP};
 use setpoint_schema::Tree;
+use setpoint_strategy::custom::{self, crd::CLEANUP};
 
 use super::view::Crd;
 use crate::registry::Registry;
@@ -72,7 +72,7 @@ async fn remove_finalizer(registry: &Registry, object: &Stored) {
         encoding: Encoding::Json,
         bytes: Bytes::from(patch.to_string()),
     };
-    let gvr = custom_resource_definition::resource();
+    let gvr = custom::crd::resource();
     let verb = Verb::Patch(PatchType::Merge, payload, WriteOptions::default());
     if let Err(status) = registry.call(request(gvr, object, verb)).await {
         tracing::debug!(crd = %object.key(), %status.message, "cannot remove the finalizer of a CustomResourceDefinition");

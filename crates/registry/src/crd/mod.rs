@@ -17,9 +17,8 @@ use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Stored};
 use setpoint_cache::Snapshot;
-use setpoint_kinds::Kind;
-use setpoint_kinds::apiextensions::custom_resource_definition;
-use setpoint_kinds::custom::{self, KubeAwareVersion, StoredCrd};
+use setpoint_strategy::Kind;
+use setpoint_strategy::custom::{self, KubeAwareVersion, StoredCrd};
 
 use crate::error::Error;
 use crate::registry::Registry;
@@ -43,7 +42,7 @@ struct CrdKinds {
 
 /// The resource of CustomResourceDefinitions.
 pub(crate) fn resource() -> GroupResource {
-    custom_resource_definition::resource().group_resource()
+    custom::crd::resource().group_resource()
 }
 
 impl CustomKinds {

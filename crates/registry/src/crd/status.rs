@@ -10,8 +10,7 @@ use setpoint_api::call::Encoding;
 use setpoint_api::options::{PatchType, WriteOptions};
 use setpoint_api::{Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
-use setpoint_kinds::apiextensions::custom_resource_definition;
-use setpoint_kinds::meta;
+use setpoint_strategy::{custom, meta};
 
 use super::view::{Condition, Crd, Names};
 use crate::registry::Registry;
@@ -162,7 +161,7 @@ async fn write(registry: &Registry, object: &Stored, names: &Names, conditions: 
 
 /// A merge patch of a CRD's status.
 fn status_patch(object: &Stored, patch: &serde_json::Value) -> Request {
-    let mut target = Target::object(custom_resource_definition::resource(), object.key());
+    let mut target = Target::object(custom::crd::resource(), object.key());
     target.subresource = Some("status".into());
     let payload = Payload {
         encoding: Encoding::Json,

@@ -7,9 +7,9 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
-use setpoint_kinds::shared::name;
-use setpoint_kinds::{SubresourceKind, meta};
 use setpoint_schema::{Map, Pack, Tree};
+use setpoint_strategy::name;
+use setpoint_strategy::{SubresourceKind, meta};
 
 use crate::error;
 use crate::request_context::RequestContext;

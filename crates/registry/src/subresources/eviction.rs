@@ -13,9 +13,9 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
-use setpoint_kinds::shared::label_selector;
-use setpoint_kinds::{SubresourceKind, meta};
 use setpoint_schema::{Map, Pack, Tree};
+use setpoint_strategy::label_selector;
+use setpoint_strategy::{SubresourceKind, meta};
 
 use crate::request_context::RequestContext;
 use crate::verbs::{UpdatedObject, delete_object, guaranteed_update};

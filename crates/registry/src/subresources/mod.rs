@@ -9,7 +9,7 @@ mod scale;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Payload, Response, Status};
-use setpoint_kinds::meta;
+use setpoint_strategy::meta;
 
 use crate::request_context::RequestContext;
 

@@ -9,10 +9,10 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvk, Response, Status, Stored, Verb};
 use setpoint_codec::{json, strict};
-use setpoint_kinds::shared::label_selector;
-use setpoint_kinds::{SubresourceKind, meta};
 use setpoint_schema::apply::{SCALE_VERSION, ScaleHandler};
 use setpoint_schema::{Pack, Shape, Tree, patch};
+use setpoint_strategy::label_selector;
+use setpoint_strategy::{SubresourceKind, meta};
 
 use crate::request_context::RequestContext;
 use crate::verbs::{self, AppliedConfiguration, UpdatedObject, guaranteed_update, require_version};

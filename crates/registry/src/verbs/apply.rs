@@ -7,8 +7,8 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::yaml::{self, ParsedYaml};
-use setpoint_kinds::{SubresourceKind, meta};
 use setpoint_schema::{Tree, apply};
+use setpoint_strategy::{SubresourceKind, meta};
 
 use super::create::{NewObject, create_object};
 use super::guaranteed_update::{UpdatedObject, guaranteed_update};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Key, Payload, Response, Status, Stored};
-use setpoint_kinds::meta;
 use setpoint_schema::{CanonicalJson, Tree};
+use setpoint_strategy::meta;
 
 use super::apply::AppliedConfiguration;
 use crate::admit::{AdmissionEffects, Operation};

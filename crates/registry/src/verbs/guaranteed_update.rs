@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_kinds::{SubresourceKind, UpdateContext, meta};
 use setpoint_schema::Tree;
+use setpoint_strategy::{SubresourceKind, UpdateContext, meta};
 
 use crate::admit::{Operation, SideWrite};
 use crate::commit::Outcome;

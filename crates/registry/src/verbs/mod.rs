@@ -12,7 +12,7 @@ mod update;
 mod watch;
 
 use setpoint_api::{Response, Status, Verb};
-use setpoint_kinds::{Subresource, SubresourceKind};
+use setpoint_strategy::{Subresource, SubresourceKind};
 
 use crate::request_context::RequestContext;
 use crate::subresources;

@@ -10,9 +10,9 @@ use setpoint_api::field::{DisplayJson, ErrorType, FieldError};
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::json;
-use setpoint_kinds::SubresourceKind;
 use setpoint_schema::Tree;
 use setpoint_schema::patch::{self, Error};
+use setpoint_strategy::SubresourceKind;
 
 use super::guaranteed_update::{UpdatedObject, guaranteed_update};
 use crate::owner_references::{self, Phase};

@@ -7,8 +7,8 @@ use setpoint_api::call::Body;
 use setpoint_api::field::{ErrorType, FieldError};
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Payload, ResourceVersion, Response, Status, Stored};
-use setpoint_kinds::{SubresourceKind, meta};
 use setpoint_schema::Tree;
+use setpoint_strategy::{SubresourceKind, meta};
 
 use super::create::{NewObject, create_object};
 use super::guaranteed_update::{UpdatedObject, guaranteed_update};

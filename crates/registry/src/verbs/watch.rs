@@ -19,7 +19,7 @@ use setpoint_api::options::{ResourceVersionMatch, WatchOptions};
 use setpoint_api::selector::selects;
 use setpoint_api::{Bookmark, Change, Clock, Event, ResourceVersion, Response, Status, Stored};
 use setpoint_cache::{Subscription, TooOld};
-use setpoint_kinds::Kind;
+use setpoint_strategy::Kind;
 
 use super::list::{check_fields, reject_options, wait_for, wait_until_fresh};
 use crate::request_context::RequestContext;

@@ -22,7 +22,6 @@ use setpoint_api::{
     Clock, Event, Gvr, Key, List, Payload, Request, Response, Serve, Status, Stored, Target, User, Verb,
     Watch, call::Body,
 };
-use setpoint_kinds::Kinds;
 use setpoint_registry::{Admit, AdmitAll, Config, Registry};
 use setpoint_store::Store;
 
@@ -44,7 +43,7 @@ fn memory_store() -> (Store, Arc<ManualClock>) {
 fn config(store: Store, clock: &Arc<ManualClock>, admit: Arc<dyn Admit>) -> Config {
     Config {
         store,
-        kinds: Arc::new(Kinds::builtin()),
+        kinds: Arc::new(setpoint_kinds::builtin()),
         admit,
         virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
         clock: clock.clone(),

@@ -64,7 +64,7 @@ fn signing_authority(args: &ControllerFlags, pki: &Pki) -> Result<Authority> {
 fn served_resources(registry: &Arc<Registry>, aggregation: &Aggregation) -> ServedResources {
     let (changes, remote_changes) = (registry.kinds_changed(), aggregation.aggregator.changes());
     let (registry, aggregator) = (registry.clone(), aggregation.aggregator.clone());
-    let resource = |info: &setpoint_kinds::KindInfo| Resource {
+    let resource = |info: &setpoint_strategy::KindInfo| Resource {
         gvk: info.gvk.clone(),
         gvr: info.gvr.clone(),
         namespaced: info.is_namespaced(),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use setpoint_kinds::meta;
 use setpoint_schema::{Map, Tree};
+use setpoint_strategy::meta;
 
 use super::checks::{
     Setters, Violation, containers, containers_text, context, name, offenders, plural, quoted, violation,

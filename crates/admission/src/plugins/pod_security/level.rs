@@ -4,8 +4,8 @@ use std::fmt;
 
 use setpoint_api::Status;
 use setpoint_api::field::Errors;
-use setpoint_kinds::meta;
 use setpoint_registry::Review;
+use setpoint_strategy::meta;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 /// The newest version of the standards.

@@ -3,9 +3,9 @@
 
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status};
-use setpoint_kinds::meta;
-use setpoint_kinds::shared::name;
 use setpoint_registry::{Operation, Review};
+use setpoint_strategy::meta;
+use setpoint_strategy::name;
 
 /// Rejects the address if the name of its owner is invalid. `requested` are the addresses in the request.
 pub(super) fn check(review: &Review<'_>, address: &str, requested: &[String]) -> Result<(), Status> {

@@ -6,8 +6,8 @@ use setpoint_api::call::{Body, Encoding};
 use setpoint_api::{List, Payload, Response};
 use setpoint_auth::audit::Record;
 use setpoint_codec::{json, protobuf, yaml};
-use setpoint_kinds::Kind;
 use setpoint_schema::Tree;
+use setpoint_strategy::Kind;
 
 use crate::respond::list_metadata;
 

@@ -3,41 +3,29 @@
 //! A CRD is served once its names are accepted. It is deleted in two steps: the deletion marks it as terminating, and
 //! the finalizer keeps it until all its custom objects are deleted.
 
-mod compression;
 mod names;
 mod schema;
 mod versions;
 
 use bytes::Bytes;
 
-use setpoint_api::Gvr;
 use setpoint_api::table::Cell;
 use setpoint_schema::{EmptyCollections, Map, Tree, fields};
-
-use crate::columns::{self, Column};
-use crate::field::FieldRef;
-use crate::kind::InvalidObject;
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::{meta, top_level};
-
-pub(crate) use compression::{outline as stored_outline, schema as stored_schema};
-
-/// The finalizer that keeps a CRD until its custom objects are deleted.
-pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::custom::{
+    compression,
+    crd::{self, CLEANUP},
+};
+use setpoint_strategy::{
+    FieldRef, InvalidObject, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, top_level,
+};
 
 #[derive(Debug)]
 pub struct CustomResourceDefinition;
 
-/// The resource of CRDs.
-pub fn resource() -> Gvr {
-    let (group, version, _) = CustomResourceDefinition::KIND;
-    Gvr::new(group, version, CustomResourceDefinition::NAMES.plural)
-}
-
 impl Strategy for CustomResourceDefinition {
-    const KIND: (&'static str, &'static str, &'static str) =
-        ("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-    const NAMES: Names = Names::new("customresourcedefinitions", "customresourcedefinition")
+    const KIND: (&'static str, &'static str, &'static str) = crd::KIND;
+    const NAMES: Names = Names::new(crd::PLURAL, "customresourcedefinition")
         .short(&["crd", "crds"])
         .categories(&["api-extensions"]);
     const SCOPE: Scope = Scope::Cluster;

@@ -2,9 +2,7 @@
 
 use setpoint_api::field::DisplayJson;
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 

@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use setpoint_api::field::{ErrorType, Errors, FieldError};
 use setpoint_schema::custom::{Pattern, Schema, ViolationKind};
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::FieldRef;
+use setpoint_strategy::display::RawJson;
 
 use super::versions;
-
-use crate::field::FieldRef;
-use crate::shared::display::RawJson;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
@@ -275,7 +274,7 @@ fn default_error(path: String, subject: &ViolationKind) -> FieldError {
         path: Some(path),
         kind: subject.clone(),
     };
-    let mut error = crate::custom::field_error(&report);
+    let mut error = setpoint_strategy::custom::field_error(&report);
     if error.error_type == ErrorType::Invalid {
         error.message = error.message.replace(":  in body", ": in body");
     }

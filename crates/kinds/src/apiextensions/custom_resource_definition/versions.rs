@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use setpoint_schema::custom::Schema;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::display::RawJson;
+use setpoint_strategy::{FieldRef, name};
 
 use super::schema;
-use crate::field::FieldRef;
-use crate::shared::display::RawJson;
-use crate::shared::name;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -91,7 +90,7 @@ fn validate_column(column: &FieldRef<'_>) {
     let path = path.with_errors(column.errors().at("JSONPath"));
     if path.is_empty() {
         path.required("");
-    } else if path.str().parse::<crate::custom::JsonPath>().is_err() {
+    } else if path.str().parse::<setpoint_strategy::custom::JsonPath>().is_err() {
         path.invalid("must be a simple json path starting with .");
     }
 }

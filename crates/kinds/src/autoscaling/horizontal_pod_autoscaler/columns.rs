@@ -2,9 +2,8 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
-
-use crate::columns::{self, Column, NONE, UNKNOWN};
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
+use setpoint_strategy::columns::{self, Column, NONE, UNKNOWN};
 
 /// How many metrics a cell shows.
 const MAX_SHOWN: usize = 2;

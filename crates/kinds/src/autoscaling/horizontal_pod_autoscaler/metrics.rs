@@ -1,10 +1,10 @@
 //! Validation of the metrics an autoscaler scales by: five types, each with a source and a target.
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, name};
 
 use super::{ApiVersionCheck, validate_reference};
-use crate::field::FieldRef;
-use crate::shared::{name, resources};
+use crate::shared::resources;
 
 const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 /// The source fields, in the order of validation.

@@ -13,12 +13,8 @@ mod metrics;
 mod v1_metrics;
 
 use setpoint_schema::{Tree, fields};
-
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, meta, name};
 
 /// The annotations in which `v1` stores what it has no fields for. Other versions drop them.
 const ANNOTATIONS: [&str; 6] = [

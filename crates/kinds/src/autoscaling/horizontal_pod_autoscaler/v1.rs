@@ -3,17 +3,17 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Pack, Shape, Tree, fields};
+use setpoint_strategy::VersionConversion;
+use setpoint_strategy::columns::{AGE, Column, NAME};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, go_dump, meta, normal_form,
+};
 
 use super::v1_metrics::{self, SOURCES, STATUSES};
 use super::{
     ANNOTATIONS, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS, columns, defaults, drop_annotations,
 };
-use crate::columns::{AGE, Column, NAME};
-use crate::converted::VersionConversion;
-use crate::field::FieldRef;
-use crate::shared::{go_dump, resources};
-use crate::strategy::{Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::{meta, normal_form};
+use crate::shared::resources;
 
 #[derive(Debug)]
 pub struct HorizontalPodAutoscaler;

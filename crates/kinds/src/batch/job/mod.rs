@@ -15,15 +15,16 @@ mod update;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::columns::{self, Column};
+use setpoint_strategy::{
+    FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, label_selector, meta, name,
+    top_level,
+};
 
 use crate::apps::pods::MISMATCH;
 use crate::apps::replica_set::SELECTOR;
-use crate::columns::{self, Column};
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::{condition, label_selector, name, resources};
-use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::{meta, top_level};
+use crate::shared::{condition, resources};
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 const NAME_LABEL: &str = "batch.kubernetes.io/job-name";

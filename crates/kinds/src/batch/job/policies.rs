@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, name};
 
 use super::indexes;
-use crate::field::FieldRef;
-use crate::shared::name;
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: &[&str] = &["In", "NotIn"];

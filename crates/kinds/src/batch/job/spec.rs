@@ -1,14 +1,11 @@
 //! Validation of a Job's spec, in Jobs and in CronJobs' templates.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, RequestFacts, name, top_level};
 
 use super::policies;
 use crate::apps::pods;
 use crate::core::pod::template;
-use crate::field::FieldRef;
-use crate::shared::name;
-use crate::strategy::RequestFacts;
-use crate::top_level;
 
 pub(crate) const INDEXED: &str = "Indexed";
 pub(crate) const NON_INDEXED: &str = "NonIndexed";

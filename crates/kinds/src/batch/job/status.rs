@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
+use setpoint_strategy::FieldRef;
 
 use super::{indexes, spec};
-use crate::field::FieldRef;
 use crate::shared::condition;
 
 const COMPLETE: &str = "Complete";

@@ -1,11 +1,10 @@
 //! Validation of updates of a Job's spec.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, top_level};
 
 use super::spec;
-use crate::field::FieldRef;
 use crate::shared::condition;
-use crate::top_level;
 
 /// Reports every change of an immutable field.
 pub(super) fn validate(job: &FieldRef<'_>, old: &FieldRef<'_>) {

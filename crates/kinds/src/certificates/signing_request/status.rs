@@ -6,11 +6,9 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, RequestFacts, meta};
 
 use crate::certificates::pem;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::strategy::RequestFacts;
 
 /// Conditions that are either absent or `True`.
 const DECISIONS: &[&str] = &["Approved", "Denied", "Failed"];

@@ -7,12 +7,12 @@ pub(crate) mod spec;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::{self, Column, UNSET};
+use setpoint_strategy::{
+    FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, go_dump, meta, top_level,
+};
 
-use crate::columns::{self, Column, UNSET};
-use crate::field::FieldRef;
-use crate::shared::{diff, go_dump, node_selector};
-use crate::strategy::{Names, RequestFacts, Rules, Scope, Strategy, Subresource};
-use crate::{meta, top_level};
+use crate::shared::{diff, node_selector};
 
 /// The deprecated annotation for the storage class.
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";

@@ -2,9 +2,8 @@
 
 use setpoint_schema::shape::Field;
 use setpoint_schema::{Map, Shape, Tree, fields};
+use setpoint_strategy::{FieldRef, name};
 
-use crate::field::FieldRef;
-use crate::shared::name;
 use crate::storage::csi_node::check_driver_name;
 
 const HOST_PATH_TYPES: &[&str] = &[

@@ -1,10 +1,10 @@
 //! Validation of a PersistentVolume's spec.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, name};
 
 use super::sources;
-use crate::field::FieldRef;
-use crate::shared::{name, node_selector};
+use crate::shared::node_selector;
 
 pub(crate) const ACCESS_MODES: &[&str] = &[
     "ReadOnlyMany",

@@ -1,8 +1,7 @@
 //! Annotations of pods that have a meaning, most of them from before there were fields.
 
 use setpoint_schema::{Tree, fields, prune};
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 use super::spec::{self, tolerations};
 

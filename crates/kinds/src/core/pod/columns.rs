@@ -4,9 +4,8 @@ use jiff::Timestamp;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
-
-use crate::columns::{self, Column, NONE, or_none};
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
+use setpoint_strategy::columns::{self, Column, NONE, or_none};
 
 pub(super) const COLUMNS: &[Column] = &[
     columns::NAME,

@@ -1,12 +1,10 @@
 //! The `ephemeralcontainers` subresource: debugging containers added to a running pod.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, RequestFacts, Strategy, top_level};
 
 use super::spec::update::difference;
 use super::{MIRROR, Pod, validate_annotations};
-use crate::field::FieldRef;
-use crate::strategy::{RequestFacts, Strategy};
-use crate::top_level;
 
 const LIST: &str = fields::EPHEMERAL_CONTAINERS;
 
@@ -32,7 +30,7 @@ pub(super) fn keep_all(pod: &mut Tree, old: &Tree) {
         fields::FINALIZERS,
         fields::OWNER_REFERENCES,
     ] {
-        crate::meta::copy(pod, old, field);
+        setpoint_strategy::meta::copy(pod, old, field);
     }
 }
 

@@ -23,11 +23,10 @@ use jiff::Timestamp;
 
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree, fields};
-
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::strategy::{FieldLabel, Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::{meta, top_level};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{
+    FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, meta, top_level,
+};
 
 use self::spec::PodContext;
 use self::spec::validation_options::PodValidationOptions;

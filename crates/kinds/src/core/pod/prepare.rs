@@ -2,12 +2,9 @@
 
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::{FieldRef, Strategy, meta, shape_of};
 
 use super::{annotations, spec};
-use crate::builtin::shape_of;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::strategy::Strategy;
 
 const REQUIRED: &str = fields::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION;
 const PREFERRED: &str = fields::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION;

@@ -1,12 +1,10 @@
 //! The `resize` subresource: new resources for a running pod.
 
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::{FieldRef, RequestFacts, Strategy, top_level};
 
 use super::ephemeral_containers::keep_all;
 use super::{ALWAYS, MIRROR, Pod, qos, spec};
-use crate::field::FieldRef;
-use crate::strategy::{RequestFacts, Strategy};
-use crate::top_level;
 
 const CONTAINERS: [&str; 2] = [fields::CONTAINERS, fields::INIT_CONTAINERS];
 const MUTABLE: &str = "only cpu and memory resources are mutable";

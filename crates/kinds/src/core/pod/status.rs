@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, ip, name};
 
 use super::ALWAYS;
-use crate::field::FieldRef;
-use crate::shared::{ip, name};
 
 const SYSTEM_CONDITIONS: &[&str] = &["PodScheduled", "Ready", "Initialized"];
 const LISTS: [&str; 3] = [

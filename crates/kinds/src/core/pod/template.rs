@@ -6,14 +6,12 @@
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{FieldRef, RequestFacts, meta};
 
 use super::spec::validation_options::PodValidationOptions;
 use super::spec::{self, PodContext};
 use super::{ALWAYS, annotations};
-use crate::columns::Column;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::strategy::RequestFacts;
 
 /// The containers of the template in `spec.template`.
 pub(crate) const CONTAINERS: Column = Column::text("Containers", |object, _| {

@@ -5,9 +5,9 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, ip, name};
 
-use crate::field::FieldRef;
-use crate::shared::{ip, name, node_selector};
+use crate::shared::node_selector;
 
 use super::{annotations, prepare, spec};
 

@@ -6,13 +6,10 @@
 
 use setpoint_api::field::{Errors, FieldError};
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, Strategy, ip, shape_of};
 
 use super::update::{has_health_check_port, has_node_ports, node_ports};
 use super::{NO_ADDRESS, Service, families};
-use crate::builtin::shape_of;
-use crate::field::FieldRef;
-use crate::shared::ip;
-use crate::strategy::Strategy;
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";

@@ -2,10 +2,10 @@
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
+use setpoint_strategy::FieldRef;
+use setpoint_strategy::columns::{self, Column, NONE, UNKNOWN};
 
 use super::{ports, spec};
-use crate::columns::{self, Column, NONE, UNKNOWN};
-use crate::field::FieldRef;
 use crate::networking::ingress;
 
 pub(super) const COLUMNS: &[Column] = &[

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, ip};
 
 use super::{NO_ADDRESS, is_headless};
-use crate::field::FieldRef;
-use crate::shared::ip;
 
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];

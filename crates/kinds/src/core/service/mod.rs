@@ -16,13 +16,13 @@ mod warnings;
 use std::collections::BTreeSet;
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::columns::Column;
+use setpoint_strategy::{
+    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, Subresource, ip, meta, name,
+    top_level,
+};
 
-use crate::columns::Column;
-use crate::field::FieldRef;
 use crate::networking::ingress;
-use crate::shared::{ip, name};
-use crate::strategy::{FieldLabel, NameRule, Names, RequestFacts, Rules, Strategy, Subresource};
-use crate::{meta, top_level};
 
 /// The cluster IP of a headless service.
 pub const NO_ADDRESS: &str = "None";

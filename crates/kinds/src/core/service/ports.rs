@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
-
-use crate::columns::NONE;
-use crate::field::FieldRef;
-use crate::shared::go_dump::GoDump;
-use crate::shared::name;
+use setpoint_strategy::columns::NONE;
+use setpoint_strategy::go_dump::GoDump;
+use setpoint_strategy::{FieldRef, name};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::FieldRef;
 
 use super::{check_class, is_headless, is_reachable};
-use crate::field::FieldRef;
 
 const FIXED: &str = "may not change once set";
 

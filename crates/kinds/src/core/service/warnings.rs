@@ -1,11 +1,9 @@
 //! Warnings about a valid service.
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, ip, meta};
 
 use super::{HINTS_ANNOTATION, NO_ADDRESS, TOPOLOGY_ANNOTATION};
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::ip;
 
 pub(super) fn of(service: &FieldRef<'_>) -> Vec<String> {
     let spec = service.at(fields::SPEC);

@@ -1,10 +1,9 @@
 //! One device of a slice.
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, name};
 
-use crate::field::FieldRef;
 use crate::resource::{format, taint};
-use crate::shared::name;
 
 const MAX_PROPERTIES: usize = 32;
 const MAX_TAINTS: usize = 16;

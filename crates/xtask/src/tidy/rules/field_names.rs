@@ -39,10 +39,12 @@ const ERROR_PATHS: &[&str] = &[
     "webhookClientConfig",
 ];
 
+/// The crates with rules of kinds.
+const CRATES: &[&str] = &["crates/kinds/src/", "crates/strategy/src/"];
+
 pub(super) fn check(tree: &Tree, report: &mut Report) {
-    let kinds = tree
-        .rust()
-        .filter(|source| source.path.starts_with("crates/kinds/src/"));
+    let is_rule = |path: &str| CRATES.iter().any(|of| path.starts_with(of));
+    let kinds = tree.rust().filter(|source| is_rule(&source.path));
     for source in kinds {
         for (offset, name) in source.production_literals() {
             if is_field_name(source, offset) && !ERROR_PATHS.contains(&name) && !is_map_key(name) {

@@ -13,6 +13,7 @@ const GENERIC: &[&str] = &[
     "codec",
     "registry",
     "runtime",
+    "strategy",
 ];
 
 const EXCEPTIONS: &[Exception] = &[
@@ -41,6 +42,18 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/runtime/src/events/", "the recorder writes events"),
     Exception::new("crates/runtime/src/leader.rs", "the election writes a lease"),
     Exception::new("crates/runtime/src/leader/", "the election writes a lease"),
+    Exception::new(
+        "crates/strategy/src/custom/",
+        "CustomResourceDefinitions make kinds",
+    ),
+    Exception::new(
+        "crates/strategy/src/go_dump.rs",
+        "a Go struct may have a field with the name of a kind",
+    ),
+    Exception::new(
+        "crates/strategy/src/meta.rs",
+        "an event may not be the owner of an object",
+    ),
 ];
 
 /// The plural that is also a word of the path: it opens the part that belongs to one namespace.

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_strategy_made_for_a_test_needs_none() {
         let files = [(
-            "crates/kinds/src/strategy.rs",
+            "crates/kinds/src/builtin.rs",
             "#[cfg(test)]\nmod tests { impl Strategy for Toy {} }\n",
         )];
         planted::check(check, &files, &[]);

@@ -1,9 +1,9 @@
 //! Node affinity, pod affinity and pod anti-affinity.
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, label_selector, name};
 
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name, node_selector};
+use crate::shared::node_selector;
 
 use super::PodContext;
 use super::topology_spread::validate_label_keys;

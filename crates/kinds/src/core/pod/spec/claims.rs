@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, name};
 
 use crate::core::pod::MIRROR;
-use crate::field::FieldRef;
-use crate::shared::name;
 
 use super::PodContext;
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use setpoint_api::field::Errors;
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, name};
 
-use crate::field::FieldRef;
-use crate::shared::name;
 use crate::shared::resources::{self, ResourceOwner};
 
 use super::{ContainerContext, env, mounts, security};

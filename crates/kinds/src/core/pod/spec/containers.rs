@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
+use setpoint_strategy::FieldRef;
 
 use crate::core::pod::ALWAYS;
-use crate::field::FieldRef;
 
 use super::{ContainerContext, container, probes};
 

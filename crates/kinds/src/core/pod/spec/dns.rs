@@ -1,10 +1,8 @@
 //! Host names, DNS settings and host aliases of a pod.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::ip;
-use crate::shared::name::{self, Violations};
+use setpoint_strategy::name::{self, Violations};
+use setpoint_strategy::{FieldRef, ip};
 
 use super::tolerations;
 

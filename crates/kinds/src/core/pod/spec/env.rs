@@ -1,10 +1,7 @@
 //! Environment variables of a container and their sources.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, meta, name};
 
 use super::{all_containers, paths};
 

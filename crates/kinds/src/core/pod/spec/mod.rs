@@ -34,10 +34,8 @@ pub(super) use security::validate_app_armor;
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, meta, name};
 
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
 use crate::shared::resources::{self, ResourceOwner};
 
 use self::validation_options::PodValidationOptions;

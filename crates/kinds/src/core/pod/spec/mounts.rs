@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 use super::{ContainerContext, paths};
 

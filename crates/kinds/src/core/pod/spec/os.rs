@@ -1,8 +1,7 @@
 //! The operating system of a pod, and the fields that are not supported on it.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 use super::all_containers;
 

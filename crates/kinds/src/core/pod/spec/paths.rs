@@ -1,8 +1,7 @@
 //! File paths container_context volumes, which must not leave them.
 
 use setpoint_api::field::Errors;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 const MODES: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use setpoint_api::Quantity;
 use setpoint_schema::{Map, Tree, fields};
+use setpoint_strategy::FieldRef;
 
-use crate::field::FieldRef;
 use crate::shared::resources::{self, HUGE_PAGES, ResourceOwner};
 
 use super::{ContainerContext, LISTS, os, resource_totals};

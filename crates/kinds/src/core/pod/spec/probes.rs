@@ -1,9 +1,7 @@
 //! Probes and lifecycle hooks of a container.
 
 use setpoint_schema::{Tree, fields};
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 use super::ContainerContext;
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 use super::{ContainerContext, PodContext, all_containers, paths, windows};
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::{label_selector, name};
+use setpoint_strategy::{FieldRef, label_selector, name};
 
 use super::PodContext;
 

@@ -1,10 +1,9 @@
 //! Validation of updates of a pod's spec, which is mostly immutable.
 
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{FieldRef, go_dump, top_level};
 
-use crate::field::FieldRef;
-use crate::shared::{diff, go_dump};
-use crate::top_level;
+use crate::shared::diff;
 
 use super::{affinity, container, tolerations};
 

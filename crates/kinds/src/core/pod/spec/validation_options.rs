@@ -3,10 +3,10 @@
 
 use setpoint_api::field::Errors;
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, label_selector};
 
 use crate::core::pod::annotations;
-use crate::field::FieldRef;
-use crate::shared::{label_selector, resources};
+use crate::shared::resources;
 
 use super::{affinity, all_containers, paths, security, topology_spread};
 

@@ -1,9 +1,7 @@
 //! Windows security options.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 use super::all_containers;
 

@@ -2,17 +2,16 @@
 
 use setpoint_api::field::Errors;
 use setpoint_schema::Tree;
+use setpoint_strategy::{RequestFacts, Strategy, shape_of};
 
 use super::*;
-use crate::builtin::shape_of;
-use crate::strategy::{RequestFacts, Strategy};
 
 use crate::core::pod::Pod;
 
 fn pod(text: &str) -> Tree {
     let text = format!("{{kind: Pod, apiVersion: v1, {text}}}");
     let mut pod = setpoint_codec::yaml::parse(text.as_bytes()).unwrap();
-    crate::normal_form::normalise(shape_of(Pod::KIND), &mut pod).unwrap();
+    setpoint_strategy::normal_form::normalise(shape_of(Pod::KIND), &mut pod).unwrap();
     Pod::default_fields(&mut pod);
     let facts = RequestFacts {
         now: "2026-01-02T03:04:05Z".parse().unwrap(),

@@ -1,8 +1,7 @@
 //! Warnings about deprecated volume types, and about overlapping paths in one volume.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 use super::Warnings;
 

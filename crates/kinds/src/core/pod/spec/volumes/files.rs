@@ -1,8 +1,7 @@
 //! Volumes with files from the API: secrets, config maps, the downward API.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
+use setpoint_strategy::FieldRef;
 
 use super::super::{env, paths};
 

@@ -7,11 +7,9 @@ mod remote;
 use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::fields;
+use setpoint_strategy::{FieldRef, meta, name};
 
 use crate::core::persistent_volume_claim;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::name;
 
 use super::{PodContext, container, paths};
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
+use setpoint_strategy::name::{self, Violations};
+use setpoint_strategy::{FieldRef, label_selector, meta};
 
 use crate::certificates::signer_name;
-use crate::field::FieldRef;
-use crate::meta;
-use crate::shared::label_selector;
-use crate::shared::name::{self, Violations};
 
 use super::super::{PodContext, paths};
 use super::files;

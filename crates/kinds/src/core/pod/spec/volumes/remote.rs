@@ -1,9 +1,7 @@
 //! Volume types backed by network storage.
 
 use setpoint_schema::fields;
-
-use crate::field::FieldRef;
-use crate::shared::name;
+use setpoint_strategy::{FieldRef, name};
 
 use super::require_all;
 

@@ -23,7 +23,7 @@ use crate::strategy::{RequestFacts, Strategy};
 use crate::{meta, normal_form};
 
 /// The conversion of a version to and from the storage version.
-pub(crate) trait VersionConversion: Strategy {
+pub trait VersionConversion: Strategy {
     /// The storage version.
     type Hub: Strategy;
 
@@ -51,7 +51,7 @@ pub(crate) trait VersionConversion: Strategy {
 
 /// A version of a kind that is served and not stored.
 #[derive(Debug)]
-pub(crate) struct ConvertedKind<V: VersionConversion> {
+pub struct ConvertedKind<V: VersionConversion> {
     info: KindInfo,
     reader: HeaderReader,
     served: BuiltinKind<V>,
@@ -59,7 +59,7 @@ pub(crate) struct ConvertedKind<V: VersionConversion> {
 }
 
 impl<V: VersionConversion> ConvertedKind<V> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let info = KindInfo {
             storage: kind_info::<V::Hub>().storage,
             ..kind_info::<V>()
@@ -70,6 +70,12 @@ impl<V: VersionConversion> ConvertedKind<V> {
             served: BuiltinKind::new(),
             hub: BuiltinKind::new(),
         }
+    }
+}
+
+impl<V: VersionConversion> Default for ConvertedKind<V> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -11,15 +11,15 @@ use setpoint_api::field::{DisplayJson, Errors};
 use setpoint_schema::shape::{Cardinality, Field};
 use setpoint_schema::{Map, Shape, Tree};
 
-use crate::shared::display::RawJson;
-use crate::shared::go_dump;
+use crate::display::RawJson;
+use crate::go_dump;
 
 static NULL: Tree = Tree::Null;
 
 /// A value in an object, with its field path (upstream: a value and its `field.Path`).
 ///
 /// ```
-/// # use setpoint_kinds::FieldRef;
+/// # use setpoint_strategy::FieldRef;
 /// # use setpoint_api::field::Errors;
 /// # use setpoint_schema::{Pack, Tree};
 /// let mut tree = Tree::default();

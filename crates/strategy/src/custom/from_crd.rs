@@ -8,10 +8,10 @@ use setpoint_api::{Gvk, Gvr};
 use setpoint_schema::custom::{RuleEvaluator, Schema};
 use setpoint_schema::{Pack, Shape, Tree, fields};
 
+use super::compression::outline as stored_outline;
 use super::lazy_schema::{LazySchema, StoredCrd};
 use super::versions::{KubeAwareVersion, Versions};
 use super::{CustomKind, columns};
-use crate::apiextensions::custom_resource_definition::stored_outline;
 use crate::header::HeaderReader;
 use crate::kind::{Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
 use crate::strategy::{Rules, Scope, Subresource};

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
-use crate::shared::ip;
-use crate::shared::name::{self, Violations};
+use crate::ip;
+use crate::name::{self, Violations};
 use crate::strategy::{NameRule, Scope};
 
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
@@ -220,7 +220,7 @@ fn check_name(rule: NameRule, text: &str) -> Violations {
 }
 
 /// A `generateName` may end in a dash, since a suffix follows.
-pub(crate) fn mask_trailing_dash(prefix: &str) -> String {
+pub fn mask_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),
         _ => prefix.to_owned(),

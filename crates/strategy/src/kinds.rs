@@ -18,37 +18,6 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// The kinds that are built in. Each group lists its own.
-    pub fn builtin() -> Self {
-        [
-            crate::core::all(),
-            crate::apiregistration::all(),
-            crate::apps::all(),
-            crate::events::all(),
-            crate::authentication::all(),
-            crate::authorization::all(),
-            crate::autoscaling::all(),
-            crate::batch::all(),
-            crate::certificates::all(),
-            crate::networking::all(),
-            crate::policy::all(),
-            crate::rbac::all(),
-            crate::storage::all(),
-            crate::admissionregistration::all(),
-            crate::apiextensions::all(),
-            crate::scheduling::all(),
-            crate::coordination::all(),
-            crate::node_k8s::all(),
-            crate::discovery::all(),
-            crate::resource::all(),
-            crate::flowcontrol::all(),
-            crate::storagemigration::all(),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-
     /// The kind of a resource, if it is served in that version.
     pub fn find(&self, resource: &Gvr) -> Option<&Arc<dyn Kind>> {
         self.by_version.get(resource).map(|at| &self.ordered[*at])

@@ -5,15 +5,15 @@ use setpoint_schema::Tree;
 
 /// A JSON text that is serialized as it is.
 #[derive(Debug)]
-pub(crate) struct RawJson(String);
+pub struct RawJson(String);
 
 impl RawJson {
-    pub(crate) fn new(text: String) -> Self {
+    pub fn new(text: String) -> Self {
         Self(text)
     }
 
     /// A value without a shape: its fields in their own order.
-    pub(crate) fn from_tree(tree: &Tree) -> Self {
+    pub fn from_tree(tree: &Tree) -> Self {
         let mut text = Vec::new();
         setpoint_schema::write::write_tree(tree, &mut text);
         Self(String::from_utf8_lossy(&text).into_owned())

@@ -205,7 +205,7 @@ pub(super) fn report(reports: &[SchemaViolation], errors: &Errors) {
 }
 
 /// A schema error as a field error.
-pub(crate) fn field_error(report: &SchemaViolation) -> FieldError {
+pub fn field_error(report: &SchemaViolation) -> FieldError {
     let (cause, message) = match &report.kind {
         ViolationKind::Required => (ErrorType::Required, "Required value".to_owned()),
         ViolationKind::RequiredWithDetail { detail } => {

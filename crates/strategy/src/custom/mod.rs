@@ -7,6 +7,8 @@
 //! Start reading at [`kinds_of`], then `rules`.
 
 mod columns;
+pub mod compression;
+pub mod crd;
 mod embedded;
 mod from_crd;
 mod json_path;
@@ -18,7 +20,7 @@ mod versions;
 pub use from_crd::kinds_of;
 pub use json_path::JsonPath;
 pub use lazy_schema::StoredCrd;
-pub(crate) use rules::field_error;
+pub use rules::field_error;
 pub use versions::KubeAwareVersion;
 
 use std::sync::{Arc, OnceLock};

@@ -32,13 +32,13 @@ const MARK: &str = "deflate:";
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The CRD's JSON with its large schemas compressed; `None` if there are none.
-pub(super) fn compress(json: &[u8]) -> Option<Vec<u8>> {
+pub fn compress(json: &[u8]) -> Option<Vec<u8>> {
     let large = |range: &Range<usize>| range.len() > MIN_BYTES;
     replace_schemas(json, large, |schema| compressed(schema.as_bytes()))
 }
 
 /// The CRD's JSON with all schemas decompressed; the same bytes if none is compressed.
-pub(super) fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {
+pub fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {
     let mut failed = None;
     let is_packed = |range: &Range<usize>| json[range.clone()].starts_with(b"\"deflate:");
     let unpacked = replace_schemas(json, is_packed, |text| match decompressed(text) {
@@ -55,7 +55,7 @@ pub(super) fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {
 }
 
 /// The JSON schema of one version of a stored CRD.
-pub(crate) fn schema(json: &[u8], version: &str) -> Option<Bytes> {
+pub(super) fn schema(json: &[u8], version: &str) -> Option<Bytes> {
     let (_, range) = schemas(json).into_iter().find(|(name, _)| name == version)?;
     let text = std::str::from_utf8(&json[range]).ok()?;
     match text.starts_with("\"deflate:") {
@@ -65,7 +65,7 @@ pub(crate) fn schema(json: &[u8], version: &str) -> Option<Bytes> {
 }
 
 /// The CRD's JSON with null for every schema: all that is needed until one of its kinds is used.
-pub(crate) fn outline(json: &Bytes) -> Bytes {
+pub(super) fn outline(json: &Bytes) -> Bytes {
     let outline = replace_schemas(json, |_| true, |_| b"null".to_vec());
     outline.map_or_else(|| json.clone(), Bytes::from)
 }

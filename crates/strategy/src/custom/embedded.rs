@@ -9,7 +9,7 @@ use setpoint_schema::{Pack, PruneErrors, Shape, StrictError as Unknown, Tree, fi
 
 use super::rules::text;
 use crate::field::FieldRef;
-use crate::shared::name::service;
+use crate::name::service;
 use crate::strategy::{NameRule, Scope};
 use crate::{meta, normal_form};
 

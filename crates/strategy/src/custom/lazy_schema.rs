@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use setpoint_schema::custom::Schema;
 
-use crate::apiextensions::custom_resource_definition::stored_schema;
+use super::compression::schema as stored_schema;
 
 /// The stored bytes of a CRD, shared by its kinds. They are replaced when the store's are, so that old bytes are
 /// freed.

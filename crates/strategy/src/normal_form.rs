@@ -34,7 +34,7 @@ const DISABLED_GATES: &[&str] = &[
 ];
 
 /// Brings an object into normal form.
-pub(crate) fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), InvalidObject> {
+pub fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), InvalidObject> {
     let Tree::Map(map) = tree else { return Ok(()) };
     let mut problem = None;
     let mut guess = 0;

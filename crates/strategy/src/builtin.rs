@@ -1,0 +1,292 @@
+//! [`BuiltinKind`]: implements [`Kind`] for a [`Strategy`].
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use setpoint_api::field::Errors;
+use setpoint_api::object::Header;
+use setpoint_api::table::Cell;
+use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
+use setpoint_schema::{CanonicalJson, Pack, Shape, Tree, fields};
+
+use crate::field::FieldRef;
+use crate::header::HeaderReader;
+use crate::kind::{
+    Deletion, InvalidObject, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField, UpdateContext,
+};
+use crate::strategy::{FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
+use crate::{meta, normal_form};
+
+/// A built-in kind in its storage version.
+#[derive(Debug)]
+pub struct BuiltinKind<T> {
+    info: KindInfo,
+    reader: HeaderReader,
+    rules: PhantomData<fn() -> T>,
+}
+
+// === impl Builtin ===
+
+impl<T: Strategy> BuiltinKind<T> {
+    pub fn new() -> Self {
+        let info = kind_info::<T>();
+        Self {
+            reader: HeaderReader::new(&info),
+            info,
+            rules: PhantomData,
+        }
+    }
+}
+
+/// The [`KindInfo`] of a strategy.
+pub(crate) fn kind_info<T: Strategy>() -> KindInfo {
+    let (group, version, kind) = T::KIND;
+    let gvr = Gvr::new(group, version, T::NAMES.plural);
+    KindInfo {
+        gvk: Gvk::new(group, version, kind),
+        storage: gvr.clone(),
+        gvr,
+        list_kind: format!("{kind}List"),
+        names: T::NAMES.into(),
+        scope: T::SCOPE,
+        columns: T::COLUMNS.iter().map(|column| column.header.into()).collect(),
+        fields: T::FIELDS.iter().map(SelectableField::from).collect(),
+        subresources: T::SUBRESOURCES.to_vec(),
+        scale: has_scale::<T>().then(ScalePaths::of_workloads),
+        rules: T::RULES,
+        is_custom: false,
+        deprecation_warning: (!T::RULES.deprecation_warning.is_empty())
+            .then(|| T::RULES.deprecation_warning.to_owned()),
+    }
+}
+
+fn has_scale<T: Strategy>() -> bool {
+    T::SUBRESOURCES
+        .iter()
+        .any(|subresource| subresource.kind == SubresourceKind::Scale)
+}
+
+/// The shape of a built-in kind.
+pub fn shape_of((group, version, kind): (&str, &str, &str)) -> &'static Shape {
+    let shape = Pack::builtin().shape_of(group, version, kind);
+    shape.expect("the pack has every built-in kind")
+}
+
+/// Decodes a stored object's JSON into normal form.
+pub(crate) fn decode_json(shape: &Shape, json: &[u8]) -> Result<Tree, InvalidObject> {
+    let tree = setpoint_codec::json::parse(json);
+    let mut tree = tree.map_err(|error| InvalidObject(error.to_string()))?;
+    normal_form::normalise(shape, &mut tree)?;
+    Ok(tree)
+}
+
+/// Validates the metadata of an object of this kind.
+pub(crate) fn validate_metadata<T: Strategy>(object: &FieldRef<'_>) {
+    let metadata = object.at(fields::METADATA);
+    meta::validate(&metadata, T::SCOPE, T::RULES.name);
+    if !T::RULES.unqualified_finalizers {
+        meta::validate_finalizers_qualified(&metadata);
+    }
+}
+
+impl<T: Strategy> Default for BuiltinKind<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Strategy> Kind for BuiltinKind<T> {
+    fn info(&self) -> &KindInfo {
+        &self.info
+    }
+
+    fn shape(&self) -> &Shape {
+        shape_of(T::KIND)
+    }
+
+    fn stored_shape(&self) -> &Shape {
+        shape_of(T::KIND)
+    }
+
+    fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
+        normal_form::normalise(self.shape(), tree)?;
+        T::default_fields(tree);
+        Ok(())
+    }
+
+    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
+        T::default_for_request(tree, facts);
+    }
+
+    fn write(&self, object: &Tree) -> CanonicalJson {
+        let mut written = setpoint_schema::write(self.shape(), object, T::RULES.empty);
+        if let Some(packed) = T::compress(&written.bytes) {
+            written.bytes = packed;
+        }
+        written
+    }
+
+    fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
+        decode_json(self.shape(), &T::decompress(object.json())?)
+    }
+
+    fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts) {
+        if T::RULES.tracks_generation {
+            object.set(&[fields::METADATA, fields::GENERATION], 1);
+        }
+        T::prepare_create(object, facts);
+    }
+
+    fn finish_create(&self, object: &mut Tree) {
+        T::finish_create(object);
+    }
+
+    fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
+        let (old, facts) = (update.old, update.facts);
+        match update.subresource {
+            None => T::prepare_update(object, old, facts),
+            Some((SubresourceKind::Status, _)) => T::prepare_status(object, old, facts),
+            Some((SubresourceKind::Partial, name)) => T::prepare_subresource(object, name, old, facts),
+            // The action has already changed the object; that does not increment the generation.
+            Some((SubresourceKind::Action, _)) => return,
+            Some(_) => {}
+        }
+        if T::RULES.tracks_generation && T::changes_spec(object, old) {
+            let generation = meta::int(old, fields::GENERATION);
+            object.set(&[fields::METADATA, fields::GENERATION], generation + 1);
+        }
+    }
+
+    fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors) {
+        let object = FieldRef::new(object, self.shape(), errors);
+        if T::RULES.validate_metadata_last {
+            T::validate(&object, facts);
+            if errors.is_empty() {
+                validate_metadata::<T>(&object);
+            }
+            return;
+        }
+        validate_metadata::<T>(&object);
+        T::validate(&object, facts);
+    }
+
+    fn validate_update(&self, object: &Tree, update: &UpdateContext<'_>, errors: &Errors) {
+        let object = FieldRef::new(object, self.shape(), errors);
+        let old = FieldRef::read_only(update.old, self.shape());
+        let facts = update.facts;
+        validate_metadata::<T>(&object);
+        meta::validate_update(&object.at(fields::METADATA), &old.at(fields::METADATA));
+        match update.subresource {
+            Some((SubresourceKind::Status, _)) => T::validate_status(&object, &old, facts),
+            Some((SubresourceKind::Partial, name)) => T::validate_subresource(&object, name, &old, facts),
+            Some(_) => T::validate_for_update(&object, &old, facts),
+            None => {
+                T::validate_for_update(&object, &old, facts);
+                T::validate_update(&object, &old, facts);
+            }
+        }
+    }
+
+    // Warnings contain field paths, but most objects have none: a first pass without paths finds that out.
+    fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
+        let shape = self.shape();
+        let old = old.map(|old| FieldRef::read_only(old, shape));
+        if T::warnings(&FieldRef::read_only(object, shape), old.as_ref()).is_empty() {
+            return Vec::new();
+        }
+        T::warnings(&FieldRef::new(object, shape, &Errors::default()), old.as_ref())
+    }
+
+    fn deletion(&self) -> &dyn Deletion {
+        self
+    }
+
+    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
+        T::expires_after(facts)
+    }
+
+    fn header_of(&self, key: &Key, object: &Tree) -> Option<Header> {
+        Some(self.reader.header_of(key.clone(), object, self.shape()))
+    }
+
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
+        self.reader.stored(key, version, json)
+    }
+
+    fn converts(&self) -> bool {
+        T::COMPRESSES
+    }
+
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        if !T::COMPRESSES {
+            return Ok(object.clone());
+        }
+        let json = T::decompress(object.json())?;
+        let stored = self.stored(object.key().clone(), object.resource_version(), json);
+        stored.map(Arc::new)
+    }
+
+    fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
+        let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
+            return T::COLUMNS.iter().map(|_| Cell::from("<unreadable>")).collect();
+        };
+        let row = FieldRef::read_only(&tree, self.shape());
+        T::COLUMNS.iter().map(|column| (column.cell)(&row, now)).collect()
+    }
+}
+
+impl<T: Strategy> Deletion for BuiltinKind<T> {
+    fn grace_period(&self, object: &Tree, requested: Option<i64>) -> Option<i64> {
+        T::grace_period(object, requested)
+    }
+
+    fn begin(&self, object: &mut Tree) {
+        T::begin_deletion(object);
+    }
+
+    fn is_held(&self, object: &Tree) -> bool {
+        T::is_held(object)
+    }
+}
+
+// === impl conversions ===
+
+impl From<Names> for ResourceNames {
+    fn from(names: Names) -> Self {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            plural: names.plural.to_owned(),
+            singular: names.singular.to_owned(),
+            short: owned(names.short),
+            categories: owned(names.categories),
+        }
+    }
+}
+
+impl From<&FieldLabel> for SelectableField {
+    fn from(field: &FieldLabel) -> Self {
+        let owned = |path: &&[&str]| path.iter().map(|step| (*step).to_owned()).collect();
+        Self {
+            label: field.label.to_owned(),
+            paths: field.paths.iter().map(owned).collect(),
+            absent: field.absent,
+            stored_as: field.stored_as.to_owned(),
+        }
+    }
+}
+
+impl ScalePaths {
+    /// The paths that all built-in workloads use.
+    fn of_workloads() -> Self {
+        let path = |steps: [&str; 2]| steps.map(str::to_owned).to_vec();
+        Self {
+            replicas: path([fields::SPEC, fields::REPLICAS]),
+            status_replicas: path([fields::STATUS, fields::REPLICAS]),
+            selector: Some(path([fields::SPEC, fields::SELECTOR])),
+        }
+    }
+}
