@@ -37,4 +37,4 @@ pub use body::{Body, ByteStream};
 pub use connect::{Connect, Network};
 pub use filters::audit::Audit;
 pub use non_resource::{CustomRoute, RouteFuture};
-pub use serve::{Config, Server};
+pub use serve::{Config, Listener, Server};

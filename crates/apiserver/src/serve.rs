@@ -82,6 +82,13 @@ pub struct Config {
 /// Future of a running server. Boxed because the body of an `async fn` is compiled by the crate that awaits it.
 pub type ServerFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
+/// A bound port. It is bound before the server is built, since the server publishes its address.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
 /// A server bound to its port.
 #[derive(Debug)]
 pub struct Server {
@@ -126,17 +133,30 @@ pub(crate) struct ServerState {
     address: SocketAddr,
 }
 
+// === impl Listener ===
+
+impl Listener {
+    /// Binds the port. Connections wait until a server runs on it.
+    pub async fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let failed = |source| Error::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+
+    /// The bound address; if port 0 was requested, the actual port.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 // === impl Server ===
 
 impl Server {
-    /// Binds the port. No connection is accepted before [`Server::run`].
-    pub async fn bind(config: Config, address: SocketAddr) -> Result<Self, Error> {
+    /// A server on a bound port. No connection is accepted before [`Server::run`].
+    pub fn new(config: Config, listener: Listener) -> Result<Self, Error> {
         let tls = Tls::new(config.tls)?;
-        let listener = TcpListener::bind(address).await;
-        let listener = listener.map_err(|source| Error::Listen { address, source })?;
-        let address = listener
-            .local_addr()
-            .map_err(|source| Error::Listen { address, source })?;
+        let Listener { listener, address } = listener;
         let shared = ServerState {
             serve: config.serve,
             kinds: config.kinds,

@@ -42,9 +42,11 @@ impl Cluster {
             Arc::new(|_| {}),
         );
         let times = clock.clone();
+        let kinds = setpoint_kinds::builtin();
         let config = setpoint_registry::Config {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-            kinds: Arc::new(setpoint_kinds::builtin()),
+            bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
+            kinds: Arc::new(kinds),
             admit: Arc::new(access.escalation().guard(AdmitAll)),
             virtual_resources: Arc::new(access.reviews()),
             clock,

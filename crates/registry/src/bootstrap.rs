@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use setpoint_api::{Gvr, Key, Status, Target, User};
-use setpoint_kinds::bootstrap;
+use setpoint_api::{Key, Status, Target, User};
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
-use setpoint_strategy::meta;
+use setpoint_strategy::{BootstrapObject, meta};
 
 use crate::error::Error;
 use crate::registry::Registry;
@@ -31,51 +30,24 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
 
 fn plan(registry: &Registry) -> Result<Txn, Error> {
     let mut txn = Txn::default();
-    for (gvr, tree) in bootstrap::objects(&registry.kinds()) {
-        add(registry, gvr, tree, Validate::Yes, &mut txn)?;
-    }
-    // The server may publish an address that the API rejects from others, such as a loopback address.
-    for (gvr, tree) in registry
-        .server_info
-        .get()
-        .map(bootstrap::server_objects::objects)
-        .unwrap_or_default()
-    {
-        add(registry, gvr, tree, Validate::No, &mut txn)?;
+    for desired in &registry.bootstrap {
+        let added = add_object(registry, desired, &mut txn);
+        added.map_err(|status| Error::Bootstrap {
+            object: format!("{}: {:?}", desired.resource.resource, meta::name(&desired.object)),
+            status: Box::new(status),
+        })?;
     }
     Ok(txn)
 }
 
-/// Whether an object must pass its kind's validation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Validate {
-    Yes,
-    No,
-}
-
-fn add(registry: &Registry, gvr: Gvr, tree: Tree, validate: Validate, txn: &mut Txn) -> Result<(), Error> {
-    let object = format!("{}: {:?}", gvr.resource, tree.str_at(&["metadata", "name"]));
-    let added = add_object(registry, gvr, tree, validate, txn);
-    added.map_err(|status| Error::Bootstrap {
-        object,
-        status: Box::new(status),
-    })
-}
-
 /// Adds the write that creates or reconciles an object. Kinds that this server does not serve are skipped.
-fn add_object(
-    registry: &Registry,
-    gvr: Gvr,
-    tree: Tree,
-    validate: Validate,
-    txn: &mut Txn,
-) -> Result<(), Status> {
+fn add_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> Result<(), Status> {
     let user = Arc::new(User::component("system:apiserver"));
-    let Some(served) = registry.find_version(&gvr) else {
+    let Some(served) = registry.find_version(&desired.resource) else {
         return Ok(());
     };
-    let context = RequestContext::new(registry, served, user, Target::all(gvr));
-    let mut object = tree;
+    let context = RequestContext::new(registry, served, user, Target::all(desired.resource.clone()));
+    let mut object = desired.object.clone();
     context
         .kind
         .prepare_input(&mut object)
@@ -84,7 +56,7 @@ fn add_object(
     match context.find(&key)? {
         Some(old) => {
             let before = context.kind.decode_stored(&old).map_err(Status::internal)?;
-            if let Some(object) = bootstrap::reconcile::reconcile(&before, &object) {
+            if let Some(object) = (desired.reconcile)(&before, &object) {
                 txn.compares
                     .push(context.compare_version(&key, old.resource_version()));
                 txn.ops
@@ -92,7 +64,7 @@ fn add_object(
             }
         }
         None => {
-            let put = new_object(&context, &key, object, validate)?;
+            let put = new_object(&context, &key, object, desired.is_validated)?;
             txn.compares.push(Compare::Absent { key: put.key.clone() });
             txn.ops.push(Op::Put(put));
         }
@@ -104,11 +76,11 @@ fn new_object(
     context: &RequestContext<'_>,
     key: &Key,
     mut object: Tree,
-    validate: Validate,
+    is_validated: bool,
 ) -> Result<Put, Status> {
     set_system_fields(context, &mut object);
     context.kind.prepare_create(&mut object, &context.facts);
-    if validate == Validate::Yes {
+    if is_validated {
         context.validate(key.name(), |errors| {
             context.kind.validate(&object, &context.facts, errors);
         })?;

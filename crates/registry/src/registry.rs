@@ -1,7 +1,7 @@
 //! The [`Registry`]: the served kinds, their caches, and the tasks that keep the caches and the store up to date.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -12,9 +12,8 @@ use setpoint_api::{
     Clock, GroupResource, Gvr, Key, Request, ResourceVersion, Response, Serve, ServeFuture, Status, Stored,
 };
 use setpoint_cache::{Cache, Caches, Progress};
-use setpoint_kinds::bootstrap::ServerInfo;
 use setpoint_store::{Revision, Store};
-use setpoint_strategy::{Kind, KindInfo, Kinds};
+use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 
 use crate::admit::Admit;
 use crate::crd::{self, CustomKinds};
@@ -30,6 +29,8 @@ use crate::{bootstrap, convert, error, key, maintenance, verbs};
 pub struct Config {
     pub store: Store,
     pub kinds: Arc<Kinds>,
+    /// The objects that [`Registry::run`] creates or reconciles first.
+    pub bootstrap: Vec<BootstrapObject>,
     pub admit: Arc<dyn Admit>,
     pub virtual_resources: Arc<dyn VirtualResource>,
     pub clock: Arc<dyn Clock>,
@@ -52,8 +53,7 @@ pub struct Registry {
     /// The version that all caches have reached.
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
-    /// Address and certificate authority of this server, published as objects; set before [`Registry::run`].
-    pub(crate) server_info: OnceLock<ServerInfo>,
+    pub(crate) bootstrap: Vec<BootstrapObject>,
     started: watch::Sender<bool>,
     served: ArcSwap<ServedResources>,
     /// How often the served kinds were replaced; incremented after the replacement.
@@ -76,17 +76,12 @@ impl Registry {
             allow_privileged: config.allow_privileged,
             progress,
             counters: Arc::default(),
-            server_info: OnceLock::new(),
+            bootstrap: config.bootstrap,
             started: watch::Sender::new(false),
             kinds_changed: watch::Sender::new(0),
         };
         registry.fill_caches();
         Ok(Arc::new(registry))
-    }
-
-    /// Sets what the server publishes about itself. Only the first call counts, and only before [`Registry::run`].
-    pub fn set_server_info(&self, own: ServerInfo) {
-        self.server_info.get_or_init(|| own);
     }
 
     /// Creates the bootstrap objects that are missing; then keeps the caches up to date and maintains the store, until

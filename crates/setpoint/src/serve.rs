@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
 use setpoint_api::{Clock, SystemClock, User};
-use setpoint_apiserver::Server;
+use setpoint_apiserver::{Listener, Server};
 use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
-use setpoint_kinds::bootstrap::ServerInfo;
+use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_registry::Registry;
 use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
@@ -67,7 +67,12 @@ async fn up(args: Up) -> Result<()> {
     let store = open_store(&args, &data_dir, &clock).await?;
     let uses = TokenUses::default();
     let (access, caches) = access::open(&data_dir.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
-    let registry = open_registry(&args, &store, &access, &clock)?;
+    let listener = Listener::bind(args.listen)
+        .await
+        .context("cannot serve; set another address with --listen")?;
+    let address = listener.local_addr();
+    let server_info = server_info(&args, &pki, address);
+    let registry = open_registry(&args, (&store, &access), &server_info, &clock)?;
     caches.set(&(registry.clone() as Arc<dyn Caches>));
     let aggregation = Aggregation::open(&pki, &registry, &clock)?;
     let mut manager = manager(&registry, &aggregation, &clock);
@@ -92,12 +97,8 @@ async fn up(args: Up) -> Result<()> {
         metrics_sources: crate::metrics::sources(&registry, &manager, aggregation.metrics_source()),
         custom_routes: vec![backup::route(store.clone(), data_dir.dir.clone())],
     };
-    let server = Server::bind(config, args.listen)
-        .await
-        .context("cannot serve; set another address with --listen")?;
-    let kubeconfig = kubeconfig::write(&args, &data_dir, &pki, server.local_addr())?;
-    let address = server.local_addr();
-    registry.set_server_info(server_info(&args, &pki, address));
+    let server = Server::new(config, listener).context("cannot serve")?;
+    let kubeconfig = kubeconfig::write(&args, &data_dir, &pki, address)?;
 
     let mut components = Components::new(stop)?;
     let started = registry.clone();
@@ -187,15 +188,17 @@ fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Co
 
 fn open_registry(
     args: &Up,
-    store: &Store,
-    access: &AccessControl,
+    (store, access): (&Store, &AccessControl),
+    server: &ServerInfo,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Registry>> {
     let rules = admission_config(args, access);
     rules.check()?;
+    let kinds = setpoint_kinds::builtin();
     let config = setpoint_registry::Config {
         store: store.clone(),
-        kinds: Arc::new(setpoint_kinds::builtin()),
+        bootstrap: bootstrap::objects(&kinds, Some(server)),
+        kinds: Arc::new(kinds),
         admit: Arc::new(access.escalation().guard(Chain::standard(&rules))),
         virtual_resources: Arc::new(access.reviews()),
         clock: clock.clone(),

@@ -145,6 +145,10 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
         T::finish_create(object);
     }
 
+    fn apply_action(&self, object: &mut Tree, subresource: &str, body: &Tree, facts: &RequestFacts) {
+        T::apply_action(object, subresource, body, facts);
+    }
+
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
         let (old, facts) = (update.old, update.facts);
         match update.subresource {

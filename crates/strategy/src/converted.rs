@@ -126,6 +126,10 @@ impl<V: VersionConversion> Kind for ConvertedKind<V> {
         self.hub.finish_create(object);
     }
 
+    fn apply_action(&self, object: &mut Tree, subresource: &str, body: &Tree, facts: &RequestFacts) {
+        self.hub.apply_action(object, subresource, body, facts);
+    }
+
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
         self.hub.prepare_update(object, update);
     }

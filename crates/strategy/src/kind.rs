@@ -86,6 +86,9 @@ pub trait Kind: Send + Sync + Debug {
     /// Completes a valid new object before validating admission.
     fn finish_create(&self, _object: &mut Tree) {}
 
+    /// Changes a stored object as the body of an action subresource requests, such as a binding.
+    fn apply_action(&self, _object: &mut Tree, _subresource: &str, _body: &Tree, _facts: &RequestFacts) {}
+
     /// Validates metadata, then the object; for some kinds the other way round.
     fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors);
 

@@ -22,6 +22,8 @@ pub mod converted;
 
 pub mod custom;
 
+pub mod bootstrap;
+
 pub mod field;
 
 pub mod meta;
@@ -43,6 +45,7 @@ pub mod go_dump;
 
 mod header;
 
+pub use bootstrap::BootstrapObject;
 pub use builtin::{BuiltinKind, shape_of};
 pub use columns::Column;
 pub use converted::{ConvertedKind, VersionConversion};

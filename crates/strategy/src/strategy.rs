@@ -67,6 +67,9 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Keeps everything but the fields of the named subresource; see [`SubresourceKind::Partial`].
     fn prepare_subresource(_object: &mut Tree, _name: &str, _old: &Tree, _facts: &RequestFacts) {}
 
+    /// Changes an object as the body of an action subresource requests; see [`SubresourceKind::Action`].
+    fn apply_action(_object: &mut Tree, _subresource: &str, _body: &Tree, _facts: &RequestFacts) {}
+
     /// Validates a new object.
     fn validate(object: &FieldRef<'_>, facts: &RequestFacts);
 

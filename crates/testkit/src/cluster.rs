@@ -100,9 +100,11 @@ impl Cluster {
     }
 
     async fn serve(store: Store, clock: SteppedClock, admission: AdmissionFactory) -> Self {
+        let kinds = setpoint_kinds::builtin();
         let config = Config {
             store: store.clone(),
-            kinds: Arc::new(setpoint_kinds::builtin()),
+            bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
+            kinds: Arc::new(kinds),
             admit: Arc::new(admission()),
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock: Arc::new(clock.clone()),

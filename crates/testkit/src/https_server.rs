@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::tls::Identity;
-use setpoint_apiserver::{Aggregator, Config, Network, Server};
+use setpoint_apiserver::{Aggregator, Config, Listener, Network, Server};
 use setpoint_auth::Authenticate;
 use setpoint_auth::authenticate::{AuthenticationError, Credentials};
 use setpoint_client::kubeconfig::Connection;
@@ -70,8 +70,9 @@ impl Cluster {
             metrics_sources: Vec::new(),
             custom_routes: Vec::new(),
         };
-        let server = Server::bind(config, SocketAddr::from(([127, 0, 0, 1], 0))).await;
-        let server = server.expect("there is a free port");
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await;
+        let listener = listener.expect("there is a free port");
+        let server = Server::new(config, listener).expect("the certificate is valid");
         let (address, stop) = (server.local_addr(), CancellationToken::new());
         let mut running = JoinSet::new();
         running.spawn(server.run(stop.clone()));

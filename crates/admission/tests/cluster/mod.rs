@@ -26,9 +26,11 @@ impl Cluster {
     pub async fn start(config: &Config) -> Self {
         let clock = Arc::new(SystemClock::new());
         let times = clock.clone();
+        let kinds = setpoint_kinds::builtin();
         let registry = Registry::open(setpoint_registry::Config {
             store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-            kinds: Arc::new(setpoint_kinds::builtin()),
+            bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
+            kinds: Arc::new(kinds),
             admit: Arc::new(Chain::standard(config)),
             virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
             clock,

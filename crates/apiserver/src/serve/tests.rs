@@ -140,9 +140,8 @@ pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer 
         aggregator,
         ..config(&authority)
     };
-    let server = Server::bind(config, "127.0.0.1:0".parse().unwrap())
-        .await
-        .unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server = Server::new(config, listener).unwrap();
     let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
     running.spawn(server.run(stop.clone()));
     TestServer {
@@ -450,9 +449,7 @@ async fn requests_are_counted() {
 #[tokio::test]
 async fn a_port_in_use_is_named_in_the_error() {
     let server = test_server().await;
-    let error = Server::bind(config(&server.authority), server.address)
-        .await
-        .unwrap_err();
+    let error = Listener::bind(server.address).await.unwrap_err();
     let message = error.to_string();
     assert!(
         message.starts_with(&format!("cannot listen on {}: ", server.address)),

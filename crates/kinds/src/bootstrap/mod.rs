@@ -1,7 +1,7 @@
 //! Bootstrap objects: those that every cluster has, and those that describe this server.
 //!
 //! They are written in a compact text format, since as full objects they are a hundred kilobytes of repetition.
-//! [`objects`] returns what every cluster has; [`server_objects`] what follows from this server's configuration.
+//! [`objects`] returns what every cluster has, and what follows from this server's configuration.
 //! [`reconcile`] updates objects that already exist, and removes nothing that users have added.
 
 mod cidr;
@@ -12,7 +12,7 @@ pub mod server_objects;
 
 use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
-use setpoint_strategy::{Kinds, meta};
+use setpoint_strategy::{BootstrapObject, Kinds, meta};
 
 pub use cidr::Cidr;
 pub use server_objects::{PROXY_NAME, ServerInfo};
@@ -66,8 +66,24 @@ const VERSION_PRIORITIES: &[(&str, &str, i64)] = &[
 ];
 const DEFAULT_VERSION_PRIORITY: i64 = 15;
 
-/// The bootstrap objects of every cluster, each with its resource, for a server of these kinds.
-pub fn objects(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
+/// The bootstrap objects of a server of these kinds, and those that describe the server.
+pub fn objects(kinds: &Kinds, server: Option<&ServerInfo>) -> Vec<BootstrapObject> {
+    let of_cluster = cluster_objects(kinds).into_iter().map(|object| (object, true));
+    // The server may publish an address that the API rejects from others, such as a loopback address.
+    let of_server = server.map(server_objects::objects).unwrap_or_default();
+    let of_server = of_server.into_iter().map(|object| (object, false));
+    let all = of_cluster.chain(of_server);
+    all.map(|((resource, object), is_validated)| BootstrapObject {
+        resource,
+        object,
+        is_validated,
+        reconcile: reconcile::reconcile,
+    })
+    .collect()
+}
+
+/// The objects of every cluster, each with its resource.
+fn cluster_objects(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
     let mut objects: Vec<(Gvr, Tree)> = NAMESPACES.iter().map(|name| namespace(name)).collect();
     objects.extend(NAMESPACES.iter().map(|namespace| default_account(namespace)));
     objects.extend(PRIORITY_CLASSES.iter().map(priority_class));

@@ -3,7 +3,7 @@
 use super::*;
 
 fn all() -> Vec<Tree> {
-    objects(&crate::builtin())
+    cluster_objects(&crate::builtin())
         .into_iter()
         .map(|(_, tree)| tree)
         .collect()

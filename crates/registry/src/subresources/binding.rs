@@ -7,7 +7,7 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
-use setpoint_schema::{Map, Pack, Tree};
+use setpoint_schema::{Pack, Tree};
 use setpoint_strategy::name;
 use setpoint_strategy::{SubresourceKind, meta};
 
@@ -55,7 +55,8 @@ impl UpdatedObject for BoundPod<'_> {
     ) -> Result<Tree, Status> {
         require_unbound(context, self.binding, old_tree, old)?;
         let mut pod = old_tree.clone();
-        assign(&mut pod, self.binding, context);
+        let kind = &context.kind;
+        kind.apply_action(&mut pod, "binding", self.binding, &context.facts);
         Ok(pod)
     }
 }
@@ -123,15 +124,5 @@ fn require_unbound(
     match old.field("spec.nodeName") {
         None | Some("") => Ok(()),
         Some(node) => conflict(&format!("pod {name} is already assigned to node {node:?}")),
-    }
-}
-
-fn assign(pod: &mut Tree, binding: &Tree, context: &RequestContext<'_>) {
-    setpoint_kinds::core::pod::bind(pod, node_name(binding), context.facts.now);
-    for field in ["annotations", "labels"] {
-        let values = meta::find(binding, field).and_then(Tree::as_map);
-        for (key, value) in values.into_iter().flat_map(Map::iter) {
-            pod.set(&["metadata", field, key], value.clone());
-        }
     }
 }

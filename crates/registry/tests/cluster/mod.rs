@@ -22,6 +22,7 @@ use setpoint_api::{
     Clock, Event, Gvr, Key, List, Payload, Request, Response, Serve, Status, Stored, Target, User, Verb,
     Watch, call::Body,
 };
+use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_registry::{Admit, AdmitAll, Config, Registry};
 use setpoint_store::Store;
 
@@ -41,9 +42,11 @@ fn memory_store() -> (Store, Arc<ManualClock>) {
 }
 
 fn config(store: Store, clock: &Arc<ManualClock>, admit: Arc<dyn Admit>) -> Config {
+    let kinds = setpoint_kinds::builtin();
     Config {
         store,
-        kinds: Arc::new(setpoint_kinds::builtin()),
+        bootstrap: bootstrap::objects(&kinds, None),
+        kinds: Arc::new(kinds),
         admit,
         virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
         clock: clock.clone(),
@@ -65,7 +68,7 @@ impl Cluster {
     /// A server with this admission.
     pub async fn with_admission(admit: Arc<dyn Admit>) -> Self {
         let (store, clock) = memory_store();
-        Self::open(config(store, &clock, admit), clock, None).await
+        Self::open(config(store, &clock, admit), clock).await
     }
 
     /// A server that allows privileged containers.
@@ -75,27 +78,21 @@ impl Cluster {
             allow_privileged: true,
             ..config(store, &clock, Arc::new(AdmitAll))
         };
-        Self::open(config, clock, None).await
+        Self::open(config, clock).await
     }
 
     /// A server that publishes its address.
-    pub async fn on_at(
-        store: Store,
-        clock: Arc<ManualClock>,
-        own: Option<setpoint_kinds::bootstrap::ServerInfo>,
-    ) -> Self {
-        Self::open(config(store, &clock, Arc::new(AdmitAll)), clock, own).await
+    pub async fn on_at(store: Store, clock: Arc<ManualClock>, own: Option<ServerInfo>) -> Self {
+        let config = config(store, &clock, Arc::new(AdmitAll));
+        let config = Config {
+            bootstrap: bootstrap::objects(&config.kinds, own.as_ref()),
+            ..config
+        };
+        Self::open(config, clock).await
     }
 
-    async fn open(
-        config: Config,
-        clock: Arc<ManualClock>,
-        own: Option<setpoint_kinds::bootstrap::ServerInfo>,
-    ) -> Self {
+    async fn open(config: Config, clock: Arc<ManualClock>) -> Self {
         let registry = Registry::open(config).unwrap();
-        if let Some(own) = own {
-            registry.set_server_info(own);
-        }
         let mut running = JoinSet::new();
         let runner = registry.clone();
         running.spawn(async move { runner.run(CancellationToken::new()).await.unwrap() });

@@ -49,7 +49,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row(
         "registry",
         4,
-        &["api", "cache", "codec", "kinds", "schema", "store", "strategy"],
+        &["api", "cache", "codec", "schema", "store", "strategy"],
     ),
     row(
         "admission",

@@ -9,6 +9,7 @@ pub(crate) mod annotations;
 pub(crate) mod spec;
 pub(crate) mod template;
 
+mod binding;
 mod columns;
 mod ephemeral_containers;
 mod prepare;
@@ -18,8 +19,6 @@ mod status;
 mod warnings;
 
 pub(crate) use annotations::MIRROR;
-
-use jiff::Timestamp;
 
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree, fields};
@@ -32,6 +31,7 @@ use self::spec::PodContext;
 use self::spec::validation_options::PodValidationOptions;
 
 const ALWAYS: &str = "Always";
+const BINDING: &str = "binding";
 const EPHEMERAL: &str = "ephemeralcontainers";
 const RESIZE: &str = "resize";
 const STREAM: &[&str] = &["create", "get"];
@@ -131,6 +131,12 @@ impl Strategy for Pod {
             EPHEMERAL => ephemeral_containers::prepare(pod, old),
             RESIZE => resize::prepare(pod, old),
             _ => {}
+        }
+    }
+
+    fn apply_action(pod: &mut Tree, subresource: &str, body: &Tree, facts: &RequestFacts) {
+        if subresource == BINDING {
+            binding::bind(pod, body, facts.now);
         }
     }
 
@@ -285,21 +291,4 @@ fn validate_annotations(pod: &FieldRef<'_>, old: &FieldRef<'_>) {
         &pod.at(fields::METADATA).at(fields::ANNOTATIONS),
         &old.at(fields::METADATA).at(fields::ANNOTATIONS),
     );
-}
-
-/// Binds a pod to a node: sets the node name and the `PodScheduled` condition.
-pub fn bind(pod: &mut Tree, node: &str, now: Timestamp) {
-    pod.set(&[fields::SPEC, fields::NODE_NAME], node);
-    let conditions = pod
-        .child(fields::STATUS)
-        .map_or_default()
-        .entry(fields::CONDITIONS);
-    let mut list = conditions.as_list().unwrap_or_default().to_vec();
-    list.retain(|condition| condition.str_at(&[fields::TYPE]) != Some("PodScheduled"));
-    let mut condition = Map::default();
-    condition.insert(fields::TYPE, "PodScheduled");
-    condition.insert(fields::LAST_TRANSITION_TIME, meta::timestamp(now));
-    condition.insert(fields::STATUS, "True");
-    list.push(condition.into());
-    *conditions = list.into();
 }
