@@ -13,7 +13,6 @@ mod args;
 mod log;
 mod metrics;
 mod new;
-mod pki;
 mod remote;
 mod serve;
 mod store;

@@ -14,7 +14,8 @@ use setpoint_apiserver::{Listener, Server};
 use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
-use setpoint_kinds::bootstrap::{self, ServerInfo};
+use setpoint_kinds::bootstrap::{self, PROXY_NAME, ServerInfo};
+use setpoint_pki::Pki;
 use setpoint_registry::Registry;
 use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
@@ -22,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Up;
 use crate::log;
-use crate::pki::Pki;
 
 mod access;
 mod access_checker;
@@ -33,6 +33,7 @@ mod checks;
 mod components;
 mod controller_config;
 mod data_dir;
+mod identity;
 mod kubeconfig;
 
 use aggregation::Aggregation;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: Up) -> Result<()> {
 async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let data_dir = DataDir::open(&args)?;
-    let pki = Pki::open(&data_dir.pki(), args.listen.ip(), clock.now())?;
+    let pki = Pki::open(&data_dir.pki(), args.listen.ip(), PROXY_NAME, clock.now())?;
     let store = open_store(&args, &data_dir, &clock).await?;
     let uses = TokenUses::default();
     let (access, caches) = access::open(&data_dir.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
@@ -89,7 +90,7 @@ async fn up(args: Up) -> Result<()> {
         authorize: Box::new(access.authorizer.clone()),
         issuer: Some(access.issuer.clone()),
         clock: clock.clone(),
-        tls: pki.identity()?,
+        tls: identity::server(&pki)?,
         audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
         aggregator: aggregation.aggregator.clone(),

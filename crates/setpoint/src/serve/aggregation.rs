@@ -14,10 +14,11 @@ use setpoint_controllers::Resource;
 use setpoint_controllers::api_service::{
     AggregatorHooks, AvailabilityMetrics, RemoteApiService, ServiceResolver,
 };
+use setpoint_pki::Pki;
 use setpoint_registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::pki::Pki;
+use super::identity;
 
 /// The aggregator and the handles that other components have of it.
 pub(super) struct Aggregation {
@@ -39,7 +40,7 @@ impl Aggregation {
                 node: None,
             })
         };
-        let identity = Some(pki.proxy_identity()?);
+        let identity = Some(identity::front_proxy(pki)?);
         let aggregator = Aggregator::new(identity, clock.clone(), Box::new(resolve));
         let remote = Http::with_transport(aggregator.transport(), clock.clone());
         let serve = Router {

@@ -11,10 +11,10 @@ use setpoint_controllers::cidr::Cidr;
 use setpoint_controllers::node_ipam::ClusterCidrs;
 use setpoint_controllers::serviceaccount_tokens::TokenGenerator;
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
+use setpoint_pki::Pki;
 use setpoint_registry::Registry;
 
 use crate::args::{ControllerFlags, Up};
-use crate::pki::Pki;
 use crate::serve::aggregation::{self, Aggregation};
 
 /// The configuration of all controllers.

@@ -8,10 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use setpoint_client::Kubeconfig;
 use setpoint_client::kubeconfig::{Cluster, User};
+use setpoint_pki::Pki;
 
 use super::data_dir::DataDir;
 use crate::args::Up;
-use crate::pki::Pki;
 
 /// The name of cluster, user and context.
 const NAME: &str = "setpoint";

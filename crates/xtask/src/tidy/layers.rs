@@ -39,6 +39,7 @@ pub(crate) const LIBRARIES_IN_SOURCE: &[&str] = &["testkit"];
 
 pub(crate) const CRATES: &[CrateRow] = &[
     row("api", 0, &[]),
+    row("pki", 0, &[]),
     row("schema", 0, &[]),
     row("store", 0, &[]),
     row("codec", 1, &["api", "schema"]),

@@ -4,6 +4,7 @@
 //!
 //! Valid certificates are reused, so that a kubeconfig outlives restarts. Keys are readable by their owner only.
 
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::net::IpAddr;
@@ -18,11 +19,9 @@ use rcgen::{
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use setpoint_apiserver::tls::Identity;
-use setpoint_kinds::bootstrap::PROXY_NAME;
 use time::OffsetDateTime;
 
-mod reuse;
+use crate::reuse;
 
 /// The validity of CA certificates.
 const AUTHORITY_DAYS: i64 = 3650;
@@ -41,13 +40,14 @@ const SERVER_NAMES: [&str; 5] = [
 
 /// A certificate and its key, in PEM.
 #[derive(Clone)]
-pub(crate) struct CertKeyPair {
+pub struct CertKeyPair {
     pub certificate: String,
     pub key: String,
 }
 
 /// All certificates of a cluster.
-pub(crate) struct Pki {
+#[derive(Debug)]
+pub struct Pki {
     pub authority: CertKeyPair,
     pub server: CertKeyPair,
     pub administrator: CertKeyPair,
@@ -67,7 +67,8 @@ struct CertificateSpec {
 
 impl Pki {
     /// Reads the certificates in a directory, issuing those that are absent, about to expire, or for other addresses.
-    pub(crate) fn open(dir: &Path, listen: IpAddr, now: Timestamp) -> Result<Self> {
+    /// `proxy_name` is the common name of the client certificate for aggregated API servers, which they check.
+    pub fn open(dir: &Path, listen: IpAddr, proxy_name: &str, now: Timestamp) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let (authority, fresh) = open_authority(dir, ("ca", "setpoint-ca"), now)?;
         let issued = |spec| load_or_issue(dir, &authority, spec, now, fresh);
@@ -77,28 +78,8 @@ impl Pki {
             server,
             administrator,
             authority,
-            proxy: load_or_issue(dir, &proxy_authority, proxy(), now, fresh)?,
+            proxy: load_or_issue(dir, &proxy_authority, proxy(proxy_name), now, fresh)?,
             proxy_authority,
-        })
-    }
-
-    /// The server's certificate, and the CA of its clients' certificates.
-    pub(crate) fn identity(&self) -> Result<Identity> {
-        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes());
-        Ok(Identity {
-            chain: vec![certificate(&self.server.certificate).context("invalid server certificate")?],
-            key: PrivateKeyDer::from_pem_slice(self.server.key.as_bytes()).context("invalid server key")?,
-            client_ca: certificate(&self.authority.certificate).context("invalid CA certificate")?,
-        })
-    }
-
-    /// The client certificate for aggregated API servers.
-    pub(crate) fn proxy_identity(&self) -> Result<setpoint_apiserver::aggregate::ProxyClientIdentity> {
-        let certificate = CertificateDer::from_pem_slice(self.proxy.certificate.as_bytes());
-        let key = PrivateKeyDer::from_pem_slice(self.proxy.key.as_bytes());
-        Ok(setpoint_apiserver::aggregate::ProxyClientIdentity {
-            chain: vec![certificate.context("invalid front-proxy client certificate")?],
-            key: key.context("invalid front-proxy client key")?,
         })
     }
 }
@@ -163,14 +144,35 @@ fn administrator() -> CertificateSpec {
     }
 }
 
-fn proxy() -> CertificateSpec {
+fn proxy(name: &str) -> CertificateSpec {
     let mut params = CertificateParams::default();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    params.distinguished_name = subject(PROXY_NAME, None);
+    params.distinguished_name = subject(name, None);
     CertificateSpec {
         file: "front-proxy-client",
         params,
         names: Vec::new(),
+    }
+}
+
+impl CertKeyPair {
+    /// The certificate in DER.
+    pub fn certificate_der(&self) -> Result<CertificateDer<'static>> {
+        CertificateDer::from_pem_slice(self.certificate.as_bytes()).context("invalid certificate")
+    }
+
+    /// The private key in DER.
+    pub fn key_der(&self) -> Result<PrivateKeyDer<'static>> {
+        PrivateKeyDer::from_pem_slice(self.key.as_bytes()).context("invalid private key")
+    }
+}
+
+impl fmt::Debug for CertKeyPair {
+    /// Without the key, which must not get into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertKeyPair")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
     }
 }
 
@@ -256,7 +258,7 @@ fn write(dir: &Path, name: &str, pair: &CertKeyPair) -> Result<()> {
 }
 
 /// Writes a file atomically: a reader sees the old text or the new one.
-pub(crate) fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
+fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
     let fresh = path.with_extension("new");
     let written = || -> std::io::Result<()> {
         let mut file = fs::OpenOptions::new()

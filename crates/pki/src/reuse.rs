@@ -9,7 +9,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
 /// Whether a certificate has exactly these subject alternative names, sorted, and is valid for so many more days.
-pub(super) fn is_reusable(pem: &str, names: &[String], now: Timestamp, days: i64) -> bool {
+pub(crate) fn is_reusable(pem: &str, names: &[String], now: Timestamp, days: i64) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else {
         return false;
     };

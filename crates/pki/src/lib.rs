@@ -1,0 +1,9 @@
+//! Certificates of a cluster: its CAs, and the server and client certificates that they sign.
+//!
+//! The crate reads and writes files of one directory and signs certificates; it opens no connection and knows neither the
+//! API nor HTTP. Time is an argument. Start reading at [`Pki::open`].
+
+mod certificates;
+mod reuse;
+
+pub use certificates::{CertKeyPair, Pki};
