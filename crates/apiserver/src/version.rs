@@ -100,5 +100,7 @@ mod tests {
             ]
         );
         assert!(json["gitVersion"].as_str().unwrap().starts_with("v1.37.0"));
+        assert_eq!(json["emulationMinor"], "37");
+        assert!(serde_json::to_value(Version::client()).unwrap()["emulationMinor"].is_null());
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use setpoint_cli::{new, store, tree, version};
 use setpoint_kinds::bootstrap::Cidr;
 
 pub(crate) use controller_flags::ControllerFlags;
@@ -26,17 +27,17 @@ pub(crate) enum Command {
     /// Verify, back up or restore a store on disk.
     Store {
         #[command(subcommand)]
-        command: StoreCommand,
+        command: store::Command,
     },
     /// Generate a new project that builds, passes its test and runs.
     New {
         #[command(subcommand)]
-        command: NewCommand,
+        command: new::Command,
     },
     /// Print an object with all its dependents, and the readiness of each.
-    Tree(Tree),
+    Tree(tree::Args),
     /// Print the client and server versions.
-    Version(Version),
+    Version(version::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -120,104 +121,6 @@ pub(crate) struct Up {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     Text,
-    Json,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum StoreCommand {
-    /// Read a whole store and check every record. The store must not be in use.
-    Verify(Verify),
-    /// Write a backup of a store at one revision, from a running server or from a data directory.
-    Backup(Backup),
-    /// Restore a backup into a new store.
-    Restore(Restore),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Verify {
-    /// The data directory, or the store directory in it.
-    pub dir: PathBuf,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Backup {
-    /// The backup file to write. It must not exist.
-    pub file: PathBuf,
-    /// The data directory of a store that is not in use. If not set, the backup is requested from the running server of
-    /// the kubeconfig.
-    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
-    pub data_dir: Option<PathBuf>,
-    /// Path to the kubeconfig file of the running server [default: $KUBECONFIG or ~/.kube/config].
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Restore {
-    /// The backup file to read.
-    pub file: PathBuf,
-    /// The data directory to create.
-    pub dir: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum NewCommand {
-    /// Generate a controller for a custom resource, in Rust.
-    Controller(NewController),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct NewController {
-    /// The name of the project, such as `backup-operator`.
-    pub name: String,
-    /// The kind that it reconciles [default: from the name, such as `Backup`].
-    #[arg(long)]
-    pub kind: Option<String>,
-    /// The API group of the kind.
-    #[arg(long, default_value = "example.com")]
-    pub group: String,
-    /// The directory to create [default: the project's name].
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-    /// The source directory of Setpoint [default: the current directory or one above it].
-    #[arg(long, value_name = "DIR")]
-    pub setpoint: Option<PathBuf>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Tree {
-    /// The root object: `deployment/web`, `deploy web`, `foos.example.com/a`.
-    #[arg(value_name = "TYPE/NAME", num_args = 1..=2, required = true)]
-    pub object: Vec<String>,
-    /// The namespace of the object [default: the namespace of the context].
-    #[arg(long, short)]
-    pub namespace: Option<String>,
-    /// Watch for changes, and print the tree again after each.
-    #[arg(long, short)]
-    pub watch: bool,
-    /// Path to the kubeconfig file to use for requests [default: $KUBECONFIG or ~/.kube/config].
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The name of the kubeconfig context to use [default: the current context].
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Version {
-    /// The output format [default: plain text].
-    #[arg(long, short, value_enum)]
-    pub output: Option<Output>,
-    /// If true, print the client version only; no server is contacted.
-    #[arg(long)]
-    pub client: bool,
-    /// Path to the kubeconfig file to use for requests [default: $KUBECONFIG or ~/.kube/config].
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
     Json,
 }
 

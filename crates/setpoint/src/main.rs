@@ -1,7 +1,7 @@
 //! The binary: Kubernetes' API and control loops in one process.
 //!
-//! `args` parses the command line; each command is a file. The main one is `serve` (`setpoint up`): it builds the
-//! components, starts them and waits for them. There is no logic here beyond the configuration.
+//! `args` parses the command line. `serve` is `setpoint up`: it builds the components, starts them and waits for them. The
+//! other commands are in `setpoint_cli`. There is no logic here beyond the configuration.
 
 #![allow(
     clippy::print_stdout,
@@ -12,18 +12,15 @@
 mod args;
 mod log;
 mod metrics;
-mod new;
-mod remote;
 mod serve;
-mod store;
-mod tree;
-mod version;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use setpoint_apiserver::version::Version;
+use setpoint_cli::{new, store, tree, version};
 
-use crate::args::{Args, Command, NewCommand, StoreCommand};
+use crate::args::{Args, Command};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,20 +28,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Up(up) => serve::run(*up),
-        Command::Store {
-            command: StoreCommand::Verify(verify),
-        } => store::verify(&verify),
-        Command::Store {
-            command: StoreCommand::Backup(backup),
-        } => store::backup(&backup),
-        Command::Store {
-            command: StoreCommand::Restore(restore),
-        } => store::restore(&restore),
-        Command::New {
-            command: NewCommand::Controller(controller),
-        } => new::controller(&controller),
-        Command::Tree(tree) => tree::run(&tree),
-        Command::Version(version) => version::run(&version),
+        Command::Store { command } => store::run(&command),
+        Command::New { command } => new::run(&command),
+        Command::Tree(args) => tree::run(&args),
+        Command::Version(args) => version::run(&args, &Version::client()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

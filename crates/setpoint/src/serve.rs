@@ -41,8 +41,6 @@ use components::Components;
 use controller_config::controller_config;
 use data_dir::DataDir;
 
-pub(crate) use backup::PATH as BACKUP_PATH;
-
 /// How often, and at which interval, opening a locked store is tried again.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);

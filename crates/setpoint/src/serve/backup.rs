@@ -9,12 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use setpoint_apiserver::{Body, ByteStream, CustomRoute};
+use setpoint_cli::store::BACKUP_PATH;
 use setpoint_store::Store;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The path of the backup.
-pub(crate) const PATH: &str = "/debug/setpoint/backup";
 /// The size of the chunks in which the file is sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -32,7 +31,7 @@ pub(super) fn route(store: Store, dir: PathBuf) -> CustomRoute {
         })
     };
     CustomRoute {
-        path: PATH,
+        path: BACKUP_PATH,
         handler: Box::new(handler),
     }
 }

@@ -60,7 +60,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("auth", 5, &["api", "cache", "codec", "registry", "schema"]),
     row("runtime", 5, &["api", "cache", "client"]),
     row("apiserver", 6, &["api", "auth", "codec", "schema", "strategy"]),
-    row("cli", 6, &["api", "client", "codec"]),
+    row("cli", 6, &["api", "client", "runtime", "store"]),
     row("controllers", 6, &["api", "runtime"]),
     row("dashboard", 6, &["api", "client"]),
     row("manifests", 6, &["api", "client", "codec", "runtime"]),

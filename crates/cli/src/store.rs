@@ -6,14 +6,67 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use clap::Subcommand;
 use setpoint_api::{Clock, SystemClock};
 use setpoint_store::Store;
 
-use crate::args::{Backup, Restore, Verify};
 use crate::remote;
 
+/// The path of the backup of a running server.
+pub const BACKUP_PATH: &str = "/debug/setpoint/backup";
+
+/// The subcommands of `setpoint store`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read a whole store and check every record. The store must not be in use.
+    Verify(Verify),
+    /// Write a backup of a store at one revision, from a running server or from a data directory.
+    Backup(Backup),
+    /// Restore a backup into a new store.
+    Restore(Restore),
+}
+
+/// The arguments of `setpoint store verify`.
+#[derive(Debug, clap::Args)]
+pub struct Verify {
+    /// The data directory, or the store directory in it.
+    pub dir: PathBuf,
+}
+
+/// The arguments of `setpoint store backup`.
+#[derive(Debug, clap::Args)]
+pub struct Backup {
+    /// The backup file to write. It must not exist.
+    pub file: PathBuf,
+    /// The data directory of a store that is not in use. If not set, the backup is requested from the running server of
+    /// the kubeconfig.
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    pub data_dir: Option<PathBuf>,
+    /// Path to the kubeconfig file of the running server [default: $KUBECONFIG or ~/.kube/config].
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// The arguments of `setpoint store restore`.
+#[derive(Debug, clap::Args)]
+pub struct Restore {
+    /// The backup file to read.
+    pub file: PathBuf,
+    /// The data directory to create.
+    pub dir: PathBuf,
+}
+
+/// Runs a subcommand.
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Verify(args) => verify(args),
+        Command::Backup(args) => backup(args),
+        Command::Restore(args) => restore(args),
+    }
+}
+
 /// Checks every record.
-pub(crate) fn verify(args: &Verify) -> Result<()> {
+fn verify(args: &Verify) -> Result<()> {
     let dir = store_dir(&args.dir);
     let report = Store::verify(&dir)?;
     println!(
@@ -33,7 +86,7 @@ pub(crate) fn verify(args: &Verify) -> Result<()> {
 }
 
 /// Writes a backup, of a store that is not in use or of a running server.
-pub(crate) fn backup(args: &Backup) -> Result<()> {
+fn backup(args: &Backup) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     match &args.data_dir {
@@ -60,7 +113,7 @@ async fn backup_running(args: &Backup) -> Result<()> {
     let connection = remote::connection(args.kubeconfig.as_deref())?;
     let open = OpenOptions::new().write(true).create_new(true).open(&args.file);
     let mut file = open.with_context(|| format!("cannot create {}", args.file.display()))?;
-    let bytes = remote::get(&connection, crate::serve::BACKUP_PATH).await?;
+    let bytes = remote::get(&connection, BACKUP_PATH).await?;
     file.write_all(&bytes)
         .and_then(|()| file.sync_all())
         .context("cannot write the backup")?;
@@ -74,7 +127,7 @@ async fn backup_running(args: &Backup) -> Result<()> {
 }
 
 /// Restores a backup into a new store.
-pub(crate) fn restore(args: &Restore) -> Result<()> {
+fn restore(args: &Restore) -> Result<()> {
     let dir = args.dir.join("store");
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
     let report = Store::restore(&args.file, &dir)?;

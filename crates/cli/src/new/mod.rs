@@ -9,9 +9,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::Subcommand;
 
-use crate::args;
 use template_names::TemplateNames;
+
+/// The subcommands of `setpoint new`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Generate a controller for a custom resource, in Rust.
+    Controller(Controller),
+}
+
+/// The arguments of `setpoint new controller`.
+#[derive(Debug, clap::Args)]
+pub struct Controller {
+    /// The name of the project, such as `backup-operator`.
+    pub name: String,
+    /// The kind that it reconciles [default: from the name, such as `Backup`].
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// The API group of the kind.
+    #[arg(long, default_value = "example.com")]
+    pub group: String,
+    /// The directory to create [default: the project's name].
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// The source directory of Setpoint [default: the current directory or one above it].
+    #[arg(long, value_name = "DIR")]
+    pub setpoint: Option<PathBuf>,
+}
 
 /// The files of the template, by their paths in the project.
 const FILES: &[(&str, &str)] = &[
@@ -54,8 +80,15 @@ const FILES: &[(&str, &str)] = &[
 /// chooses.
 const WORKSPACE_ONLY: &[&str] = &["[lints]\nworkspace = true\n\n", "license.workspace = true\n"];
 
+/// Runs a subcommand.
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Controller(args) => controller(args),
+    }
+}
+
 /// Writes the project and prints the next commands.
-pub(crate) fn controller(args: &args::NewController) -> Result<()> {
+fn controller(args: &Controller) -> Result<()> {
     let source = source(args.setpoint.as_deref())?;
     let names = TemplateNames::new(&args.name, args.kind.as_deref(), &args.group, &source)?;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));

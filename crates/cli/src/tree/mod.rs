@@ -11,14 +11,35 @@ mod readiness;
 mod render;
 mod watch;
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
 
-use crate::args;
 use crate::remote;
 use cluster_reader::{ClusterReader, TreeRoot};
 
+/// The arguments of `setpoint tree`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The root object: `deployment/web`, `deploy web`, `foos.example.com/a`.
+    #[arg(value_name = "TYPE/NAME", num_args = 1..=2, required = true)]
+    pub object: Vec<String>,
+    /// The namespace of the object [default: the namespace of the context].
+    #[arg(long, short)]
+    pub namespace: Option<String>,
+    /// Watch for changes, and print the tree again after each.
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Path to the kubeconfig file to use for requests [default: $KUBECONFIG or ~/.kube/config].
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The name of the kubeconfig context to use [default: the current context].
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
 /// Prints the tree; with `--watch` again whenever it changes, until interrupted.
-pub(crate) fn run(args: &args::Tree) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let connection = remote::connection_of(args.kubeconfig.as_deref(), args.context.as_deref())?;
     let (resource, name) = parse_object(&args.object)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,0 +1,16 @@
+//! The commands of `setpoint` besides `up`: clients of a running server, work on the files of a store, and `new`.
+//!
+//! A command is a module with its arguments and one function that runs it. It never starts a component of the server.
+//! Start reading at [`tree`].
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command prints to its user"
+)]
+
+pub mod new;
+mod remote;
+pub mod store;
+pub mod tree;
+pub mod version;
