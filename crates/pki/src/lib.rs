@@ -4,6 +4,11 @@
 //! API nor HTTP. Time is an argument. Start reading at [`Pki::open`].
 
 mod certificates;
+mod error;
+mod issue;
+mod pair;
 mod reuse;
 
-pub use certificates::{CertKeyPair, Pki};
+pub use certificates::Pki;
+pub use error::Error;
+pub use pair::CertKeyPair;

@@ -2,6 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
 use super::*;
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -8,9 +8,16 @@ use setpoint_pki::Pki;
 /// The server's certificate, and the CA of its clients' certificates.
 pub(super) fn server(pki: &Pki) -> Result<Identity> {
     Ok(Identity {
-        chain: vec![pki.server.certificate_der().context("the server's certificate")?],
-        key: pki.server.key_der().context("the server's key")?,
-        client_ca: pki.authority.certificate_der().context("the cluster's CA")?,
+        chain: vec![
+            pki.server
+                .certificate_der()
+                .context("cannot use the server's certificate")?,
+        ],
+        key: pki.server.key_der().context("cannot use the server's key")?,
+        client_ca: pki
+            .authority
+            .certificate_der()
+            .context("cannot use the cluster's CA")?,
     })
 }
 
@@ -20,8 +27,11 @@ pub(super) fn front_proxy(pki: &Pki) -> Result<ProxyClientIdentity> {
         chain: vec![
             pki.proxy
                 .certificate_der()
-                .context("the front-proxy client's certificate")?,
+                .context("cannot use the front-proxy client's certificate")?,
         ],
-        key: pki.proxy.key_der().context("the front-proxy client's key")?,
+        key: pki
+            .proxy
+            .key_der()
+            .context("cannot use the front-proxy client's key")?,
     })
 }

@@ -1,0 +1,47 @@
+//! Errors of reading and issuing certificates.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a certificate cannot be read, issued or stored.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory cannot be read or written.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// A key cannot be generated, or a certificate not be signed.
+    #[error("cannot issue the certificate {name:?}")]
+    Issue { name: String, source: rcgen::Error },
+    /// The certificate or the key of a CA cannot be used to sign.
+    #[error("invalid CA certificate or key")]
+    Authority(#[source] rcgen::Error),
+    /// A certificate or key is not valid PEM.
+    #[error("invalid certificate or key")]
+    Pem(#[from] rustls_pki_types::pem::Error),
+    /// The validity of a certificate cannot be expressed.
+    #[error("the clock is out of range")]
+    Clock(#[from] time::error::ComponentRange),
+}
+
+impl Error {
+    /// An error of a file operation, such as `read`, on a path.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// An error of issuing the certificate of a name.
+    pub(crate) fn issue(name: &str) -> impl Fn(rcgen::Error) -> Self {
+        move |source| Self::Issue {
+            name: name.to_owned(),
+            source,
+        }
+    }
+}
