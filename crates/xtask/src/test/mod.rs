@@ -9,6 +9,7 @@ mod client;
 mod component;
 mod conformance;
 mod outcome;
+mod package;
 mod steps;
 
 use std::path::Path;

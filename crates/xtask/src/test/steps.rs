@@ -13,6 +13,7 @@ use super::client::{self, Prepare};
 use super::component::{self, Component};
 use super::conformance;
 use super::outcome::Outcome;
+use super::package;
 
 /// A step of the test run.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ enum Action {
     Conformance(&'static [&'static str]),
     /// A suite of a third-party client, against a server started for it.
     Client(Prepare),
+    /// Packages of the published crates.
+    Package,
     /// Nothing to run, with the reason.
     Nothing(String),
 }
@@ -62,6 +65,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::cargo("unit", &["--lib", "--bins", "--examples"]),
         Step::files("integration", root, &integration)?,
         Step::cargo("doc", &["--doc"]),
+        Step::package("package"),
         Step::files("e2e", root, &e2e)?,
         Step::conformance("fuzz", FUZZ),
         Step::conformance("replay", REPLAY),
@@ -88,6 +92,14 @@ impl Step {
             name,
             needs: Vec::new(),
             action: Action::Conformance(args),
+        }
+    }
+
+    fn package(name: &'static str) -> Self {
+        Self {
+            name,
+            needs: Vec::new(),
+            action: Action::Package,
         }
     }
 
@@ -124,6 +136,7 @@ impl Step {
         match &self.action {
             Action::Nothing(why) => Outcome::Skipped(why.clone()),
             Action::Cargo(args) => cargo_test(root, args, variables),
+            Action::Package => package::run(root),
             Action::Conformance(args) => conformance::run_command(root, args),
             Action::Client(prepare) => conformance::run_client_suite(root, *prepare, variables),
         }
@@ -259,7 +272,7 @@ mod tests {
         let args = |name| match &step(&steps, name).action {
             Action::Cargo(args) => args.join(" "),
             Action::Nothing(why) => why.clone(),
-            Action::Conformance(_) | Action::Client(_) => String::new(),
+            Action::Conformance(_) | Action::Client(_) | Action::Package => String::new(),
         };
         assert_eq!(
             (args("e2e"), args("integration")),

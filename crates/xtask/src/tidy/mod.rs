@@ -3,7 +3,7 @@
 //! A rule is a file in `rules/` and one line in `rules::ALL`. Rules read text, never the network or the compiler's
 //! output, and never change a file. Start reading at `rules/mod.rs`; `layers.rs` is the table of allowed dependencies.
 
-mod layers;
+pub(crate) mod layers;
 mod lexer;
 #[cfg(test)]
 mod planted;
