@@ -50,12 +50,3 @@ async fn a_greeter_gets_its_config_map_and_gets_it_again_after_a_delete() {
         .until("the greeting again", |cluster| has_greeting(cluster, "hello"))
         .await;
 }
-
-#[test]
-fn the_manifests_have_the_crd_and_the_rbac_role() {
-    let yaml = greeter_operator::manifests().unwrap();
-    assert!(
-        yaml.contains("name: greeters.example.com") && yaml.contains("configmaps"),
-        "{yaml}"
-    );
-}

@@ -3,6 +3,7 @@
 //! The template is a real project, `examples/greeter-operator`, which is built and tested with the workspace; the output
 //! is that project with its names replaced. So the template cannot fall behind the library.
 
+mod libraries;
 mod template_names;
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
+use libraries::Libraries;
 use template_names::TemplateNames;
 
 /// The subcommands of `setpoint new`.
@@ -34,7 +36,8 @@ pub struct Controller {
     /// The directory to create [default: the project's name].
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The source directory of Setpoint [default: the current directory or one above it].
+    /// The source directory of Setpoint, to depend on its crates by path [default: the current directory or one above
+    /// it; outside the source the project depends on the crates by version].
     #[arg(long, value_name = "DIR")]
     pub setpoint: Option<PathBuf>,
 }
@@ -70,6 +73,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../../../examples/greeter-operator/tests/greeter_operator.rs"),
     ),
     (
+        "tests/manifests.rs",
+        include_str!("../../../../examples/greeter-operator/tests/manifests.rs"),
+    ),
+    (
         "manifests/sample.yaml",
         include_str!("../../../../examples/greeter-operator/manifests/sample.yaml"),
     ),
@@ -89,8 +96,8 @@ pub fn run(command: &Command) -> Result<()> {
 
 /// Writes the project and prints the next commands.
 fn controller(args: &Controller) -> Result<()> {
-    let source = source(args.setpoint.as_deref())?;
-    let names = TemplateNames::new(&args.name, args.kind.as_deref(), &args.group, &source)?;
+    let libraries = Libraries::find(args.setpoint.as_deref())?;
+    let names = TemplateNames::new(&args.name, args.kind.as_deref(), &args.group)?;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     if dir.exists() {
         bail!("{} already exists", dir.display());
@@ -99,13 +106,22 @@ fn controller(args: &Controller) -> Result<()> {
         let text = WORKSPACE_ONLY
             .iter()
             .fold((*text).to_owned(), |text, ours| text.replace(ours, ""));
-        write(&dir.join(names.render(name)), &names.render(&text))?;
+        // The libraries come last: the path of their source may contain a name of the template.
+        if let Some(text) = libraries.render(name, names.render(&text)) {
+            write(&dir.join(names.render(name)), &text)?;
+        }
     }
     println!("Created {}. Next, in that directory:\n", dir.display());
-    println!("  cargo test                                    # against a server in the test's own process");
+    println!(
+        "  cargo test                                    # {}",
+        libraries.tests()
+    );
     println!("  cargo run -- manifests | kubectl apply -f -   # the CustomResourceDefinition and RBAC");
     println!("  cargo run                                     # runs the controller");
     println!("  kubectl apply -f manifests/sample.yaml");
+    if let Some(note) = libraries.note() {
+        println!("\n{note}");
+    }
     Ok(())
 }
 
@@ -113,20 +129,4 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let parent = path.parent().context("the path has no parent directory")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// The source directory of Setpoint, whose crates the project is built with: as given, or at or above the current one.
-fn source(explicit: Option<&Path>) -> Result<PathBuf> {
-    let is_source = |dir: &Path| dir.join("crates/runtime/Cargo.toml").is_file();
-    let here = std::env::current_dir().context("cannot read the current directory")?;
-    let found = match explicit {
-        Some(dir) => Some(dir).filter(|dir| is_source(dir)),
-        None => here.ancestors().find(|dir| is_source(dir)),
-    };
-    let found = found.context(
-        "cannot find the source of Setpoint, which the project depends on; set it with --setpoint",
-    )?;
-    found
-        .canonicalize()
-        .with_context(|| format!("cannot find {}", found.display()))
 }

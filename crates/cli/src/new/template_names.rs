@@ -1,14 +1,12 @@
 //! The names in the template, and their replacements in a generated project.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 
 /// The replacements of the template's names.
 #[derive(Debug)]
 pub(super) struct TemplateNames {
     /// The template's names, longer ones before their prefixes, and the replacement of each.
-    replacements: [(&'static str, String); 7],
+    replacements: [(&'static str, String); 6],
 }
 
 /// Names that the module of the kind cannot have: Rust's keywords, and `controller`, a module of every project.
@@ -61,7 +59,7 @@ const RESERVED: &[&str] = &[
 ];
 
 impl TemplateNames {
-    pub(super) fn new(name: &str, kind: Option<&str>, group: &str, source: &Path) -> Result<Self> {
+    pub(super) fn new(name: &str, kind: Option<&str>, group: &str) -> Result<Self> {
         let name_is_fine =
             name.split('-').all(is_word) && name.starts_with(|letter: char| letter.is_ascii_lowercase());
         if !name_is_fine {
@@ -80,7 +78,6 @@ impl TemplateNames {
         if !group.contains('.') || !group.split(['.', '-']).all(is_word) {
             bail!("invalid group {group:?}: expected a DNS name such as example.com");
         }
-        let source = format!("{}/crates", source.display());
         let pairs = [
             ("greeter-operator", name.to_owned()),
             ("greeter_operator", name.replace('-', "_")),
@@ -88,7 +85,6 @@ impl TemplateNames {
             ("greeters", plural(&singular)),
             ("greeter", singular),
             ("example.com", group.to_owned()),
-            ("../../crates", source),
         ];
         Ok(Self { replacements: pairs })
     }
@@ -151,9 +147,8 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, kind: Option<&str>, group: &str, expected: Option<&str>) {
-        let names = TemplateNames::new(name, kind, group, Path::new("/src")).ok();
-        let template =
-            "greeter-operator greeter_operator GreeterSpec greeters greeter.rs example.com ../../crates/api";
+        let names = TemplateNames::new(name, kind, group).ok();
+        let template = "greeter-operator greeter_operator GreeterSpec greeters greeter.rs example.com";
         assert_eq!(
             names.map(|names| names.render(template)).as_deref(),
             expected,
@@ -163,14 +158,13 @@ mod tests {
 
     #[test]
     fn each_name_of_the_template_is_replaced() {
-        let backup = "backup-operator backup_operator BackupSpec backups backup.rs my.org /src/crates/api";
+        let backup = "backup-operator backup_operator BackupSpec backups backup.rs my.org";
         check("backup-operator", None, "my.org", Some(backup));
-        let box_ = "my-box my_box MyBoxSpec myboxes mybox.rs example.com /src/crates/api";
+        let box_ = "my-box my_box MyBoxSpec myboxes mybox.rs example.com";
         check("my-box", None, "example.com", Some(box_));
-        let policy = "guard guard PolicySpec policies policy.rs a.b /src/crates/api";
+        let policy = "guard guard PolicySpec policies policy.rs a.b";
         check("guard", Some("Policy"), "a.b", Some(policy));
-        let own =
-            "greeter-operator greeter_operator GreeterSpec greeters greeter.rs example.com /src/crates/api";
+        let own = "greeter-operator greeter_operator GreeterSpec greeters greeter.rs example.com";
         check("greeter-operator", None, "example.com", Some(own));
     }
 
