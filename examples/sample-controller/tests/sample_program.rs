@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, Read, Write};
-use std::net::TcpStream;
+use std::io::BufRead;
 use std::path::Path;
 use std::process::Stdio;
 
+use setpoint_conformance::wire::{Client, Endpoint, Request};
 use setpoint_testkit::{ChildProcess, SetpointProcess};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sample-controller");
@@ -62,7 +62,7 @@ fn to3_the_crd_and_the_foo_of_the_sample_work_with_kubectl() {
         "{events}"
     );
     let address = address.unwrap();
-    assert_eq!(http_get(&address, "/readyz").lines().last(), Some("ok"));
+    assert_eq!(http_get(&address, "/readyz"), "ok");
     let metrics = http_get(&address, "/metrics");
     let reconciled =
         "controller_runtime_reconcile_total{controller=\"sample-controller\",result=\"success\"}";
@@ -74,10 +74,7 @@ fn to3_the_crd_and_the_foo_of_the_sample_work_with_kubectl() {
 }
 
 fn http_get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let message = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(message.as_bytes()).unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    let endpoint = Endpoint::of_address(&format!("http://{address}"), None).unwrap();
+    let response = Client::new(endpoint).send(&Request::new("GET", path)).unwrap();
+    response.text()
 }

@@ -305,37 +305,28 @@ async fn connections_to_an_aggregated_server_are_reused() {
     assert_eq!(fixture.connections.load(Ordering::Relaxed), before + 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_streams_as_it_comes() {
     let fixture = fixture().await;
     fixture.register().await;
-    let admin = fixture.server.authority.sign("admin", "system:masters");
-    let mut stream = fixture.server.connect(Some(admin)).await;
+    let mut connection = fixture.server.connect();
     let request = "GET /apis/example.org/v1/things?watch=true HTTP/1.1\r\nHost: x\r\n\r\n";
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let (mut read, mut buffer) = (String::new(), [0; 1024]);
-    while !read.contains(r#"{"type":"ADDED"}"#) {
-        let count = stream.read(&mut buffer).await.unwrap();
-        assert_ne!(count, 0, "ended after {read}");
-        read.push_str(&String::from_utf8_lossy(&buffer[..count]));
-    }
+    connection.send(request.as_bytes()).unwrap();
+    connection.receive_until(br#"{"type":"ADDED"}"#).unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_becomes_bytes_both_ways() {
     let fixture = fixture().await;
     fixture.register().await;
-    let admin = fixture.server.authority.sign("admin", "system:masters");
-    let mut stream = fixture.server.connect(Some(admin)).await;
+    let mut connection = fixture.server.connect();
     let path = "/apis/example.org/v1/namespaces/a/things/t/echo";
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream.write_all(b"abcd").await.unwrap();
-    let mut response = Vec::new();
-    let _ = stream.read_to_end(&mut response).await;
-    let response = String::from_utf8(response).unwrap();
-    check(&response, 101, &["upgrade: echo"]);
-    assert!(response.ends_with("\r\n\r\ndcba"), "{response}");
+    connection.send(request.as_bytes()).unwrap();
+    connection.send(b"abcd").unwrap();
+    let head = connection.receive_start("GET").unwrap();
+    check(&head.to_text(), 101, &["upgrade: echo"]);
+    assert_eq!(connection.receive_to_end().unwrap(), b"dcba");
 }
 
 #[tokio::test]

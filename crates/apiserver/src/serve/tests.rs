@@ -2,16 +2,16 @@
 
 mod encodings;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::call::Encoding;
 use setpoint_api::{Event, Gvr, List, Payload, ServeFuture, Status, SystemClock, Verb};
+use setpoint_client::kubeconfig::{self, Connection};
 use setpoint_codec::protobuf::{self, TypeMeta, envelope, frame};
+use setpoint_conformance::wire::{self, Caller, Endpoint};
 use setpoint_schema::{Pack, Shape};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client;
 
 use super::*;
 use crate::respond::tests::stored;
@@ -153,24 +153,26 @@ pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer 
 }
 
 impl TestServer {
-    pub(crate) async fn connect(&self, certificate: Option<Pair>) -> client::TlsStream<TcpStream> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.authority.certificate.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let config = config.with_root_certificates(roots);
-        let config = match certificate {
-            Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
-            None => config.with_no_client_auth(),
+    /// The server for a client with this certificate.
+    fn endpoint(&self, certificate: Option<Pair>) -> Endpoint {
+        let identity = certificate.map(|(certificate, key)| kubeconfig::Identity::Certificate {
+            chain: pem("CERTIFICATE", &certificate),
+            key: pem("PRIVATE KEY", key.secret_der()),
+        });
+        let connection = Connection {
+            server: format!("https://{}", self.address),
+            server_name: Some("localhost".to_owned()),
+            authority: Some(pem("CERTIFICATE", &self.authority.certificate)),
+            identity: identity.unwrap_or_default(),
+            ..Connection::default()
         };
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .unwrap()
+        Endpoint::new(&connection).unwrap()
+    }
+
+    /// A connection of an administrator. It blocks, so the test needs a runtime with further threads for the server.
+    pub(crate) fn connect(&self) -> wire::Connection {
+        let admin = self.authority.sign("admin", "system:masters");
+        self.endpoint(Some(admin)).connect(&Caller::Owner).unwrap()
     }
 
     /// Sends a request as an administrator and reads the whole response.
@@ -179,35 +181,48 @@ impl TestServer {
             .await
     }
 
+    /// The response as text; empty if the server closed the connection without one.
     pub(crate) async fn send_as(&self, certificate: Option<Pair>, request: &str) -> String {
-        String::from_utf8(self.send_for_bytes(certificate, request).await).unwrap()
+        let response = self.round_trip(certificate, request).await;
+        response.map_or_else(|_| String::new(), |response| response.to_text())
     }
 
-    /// Requests protobuf as an administrator; returns head and body of the response.
+    /// Requests protobuf as an administrator; returns the response as text, and its body.
     async fn send_for_protobuf(&self, request: &str) -> (String, Vec<u8>) {
         let (line, rest) = request.split_once(" HTTP/1.1").unwrap();
         let request =
             format!("{line} HTTP/1.1\nAccept: application/vnd.kubernetes.protobuf,application/json{rest}");
         let admin = self.authority.sign("admin", "system:masters");
-        let response = self.send_for_bytes(Some(admin), &request).await;
-        let blank = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-        let (head, body) = response.split_at(blank + 4);
-        (String::from_utf8(head.to_vec()).unwrap(), body.to_vec())
+        let response = self.round_trip(Some(admin), &request).await.unwrap();
+        (response.to_text(), response.body)
     }
 
-    async fn send_for_bytes(&self, certificate: Option<Pair>, request: &str) -> Vec<u8> {
-        let mut stream = self.connect(certificate).await;
-        let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
-        let head = head.replace('\n', "\r\n");
-        let text = format!(
-            "{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(text.as_bytes()).await.unwrap();
-        let mut response = Vec::new();
-        let _ = stream.read_to_end(&mut response).await;
-        response
+    /// Sends a request over a new connection, on a thread of its own: the client blocks.
+    async fn round_trip(&self, certificate: Option<Pair>, request: &str) -> io::Result<wire::Response> {
+        let (endpoint, request) = (self.endpoint(certificate), parse_request(request));
+        let sent = move || endpoint.connect(&Caller::Owner)?.round_trip(&request);
+        tokio::task::spawn_blocking(sent).await.unwrap()
     }
+}
+
+/// Parses a request line, header lines, and a body after an empty line.
+fn parse_request(text: &str) -> wire::Request {
+    let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
+    let mut lines = head.lines();
+    let (method, path) = lines.next().and_then(|line| line.split_once(' ')).unwrap();
+    let request = wire::Request {
+        body: (!body.is_empty()).then(|| body.as_bytes().to_vec()),
+        ..wire::Request::new(method, path.strip_suffix(" HTTP/1.1").unwrap())
+    };
+    lines.fold(request, |request, line| {
+        let (name, value) = line.split_once(": ").unwrap();
+        request.header(name, value)
+    })
+}
+
+fn pem(label: &str, der: &[u8]) -> Vec<u8> {
+    let text = STANDARD.encode(der);
+    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n").into_bytes()
 }
 
 #[track_caller]
@@ -401,26 +416,15 @@ async fn a_panic_costs_one_request_only() {
 }
 
 /// IN18
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn in18_a_watch_streams_lines_and_ends_when_the_server_stops() {
     let mut server = test_server().await;
-    let mut stream = server
-        .connect(Some(server.authority.sign("admin", "system:masters")))
-        .await;
-    stream
-        .write_all(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await
-        .unwrap();
-    let mut seen = String::new();
-    while !seen.contains("\"type\":\"ADDED\"") {
-        let mut piece = [0; 4096];
-        let length = stream.read(&mut piece).await.unwrap();
-        assert_ne!(length, 0, "{seen}");
-        seen.push_str(std::str::from_utf8(&piece[..length]).unwrap());
-    }
+    let mut connection = server.connect();
+    let request = b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n";
+    connection.send(request).unwrap();
+    connection.receive_until(b"\"type\":\"ADDED\"").unwrap();
     server.stop.cancel();
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest).await;
+    let rest = connection.receive_to_end().unwrap();
     assert!(
         String::from_utf8_lossy(&rest).ends_with("0\r\n\r\n"),
         "the stream ends with an empty chunk"
@@ -466,14 +470,10 @@ async fn openapi_has_the_encodings_that_clients_accept() {
         200,
         &["content-type: application/json", "etag: \"", "vary: Accept"],
     );
-    let admin = || Some(server.authority.sign("admin", "system:masters"));
     let accept = "Accept: application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let binary = server
-        .send_for_bytes(admin(), &format!("GET /openapi/v2 HTTP/1.1\n{accept}"))
-        .await;
-    let head = String::from_utf8_lossy(&binary).into_owned();
+    let binary = server.send(&format!("GET /openapi/v2 HTTP/1.1\n{accept}")).await;
     check(
-        &head,
+        &binary,
         200,
         &["content-type: application/com.github.proto-openapi.spec.v2.v1.0+protobuf"],
     );

@@ -71,7 +71,7 @@ impl Connection {
             match head.framing() {
                 response::BodyFraming::Length(length) => self.receive_length(length, &mut body)?,
                 response::BodyFraming::Chunked => self.receive_chunks(&mut body)?,
-                response::BodyFraming::UntilClosed => self.receive_rest(&mut body)?,
+                response::BodyFraming::UntilClosed => body = self.receive_to_end()?,
             }
         }
         Ok(head.into_response(body))
@@ -86,6 +86,45 @@ impl Connection {
         };
         response.closes = true;
         Ok(response)
+    }
+
+    /// Reads bytes after a head as they are, up to and including `end`.
+    pub fn receive_until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(at) = self.buffer.windows(end.len()).position(|bytes| bytes == end) {
+                return Ok(self.buffer.drain(..at + end.len()).collect());
+            }
+            self.read_more()?;
+        }
+    }
+
+    /// Reads one chunk of a chunked body: all of it, and nothing after it. The last one is empty.
+    pub fn receive_chunk(&mut self) -> io::Result<Vec<u8>> {
+        let line = self.receive_line()?;
+        let size = line.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16)
+            .map_err(|_| io::Error::other(format!("invalid chunk size {line:?}")))?;
+        let mut chunk = Vec::new();
+        if size == 0 {
+            while !self.receive_line()?.is_empty() {}
+        } else {
+            self.receive_length(size, &mut chunk)?;
+            self.receive_line()?;
+        }
+        Ok(chunk)
+    }
+
+    /// Reads bytes as they are until the server closes the connection.
+    pub fn receive_to_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.append(&mut self.buffer);
+            match self.read_more() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(bytes),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Skips informational responses (1xx).
@@ -113,38 +152,16 @@ impl Connection {
 
     fn receive_chunks(&mut self, body: &mut Vec<u8>) -> io::Result<()> {
         loop {
-            let line = self.receive_line()?;
-            let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16)
-                .map_err(|_| io::Error::other(format!("invalid chunk size {line:?}")))?;
-            if size == 0 {
-                while !self.receive_line()?.is_empty() {}
-                return Ok(());
-            }
-            self.receive_length(size, body)?;
-            self.receive_line()?;
-        }
-    }
-
-    fn receive_rest(&mut self, body: &mut Vec<u8>) -> io::Result<()> {
-        loop {
-            body.append(&mut self.buffer);
-            match self.read_more() {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(error),
+            match self.receive_chunk()?.as_slice() {
+                [] => return Ok(()),
+                chunk => body.extend_from_slice(chunk),
             }
         }
     }
 
     fn receive_line(&mut self) -> io::Result<String> {
-        loop {
-            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
-                let line: Vec<u8> = self.buffer.drain(..end + 2).take(end).collect();
-                return Ok(String::from_utf8_lossy(&line).into_owned());
-            }
-            self.read_more()?;
-        }
+        let line = self.receive_until(b"\r\n")?;
+        Ok(String::from_utf8_lossy(&line[..line.len() - 2]).into_owned())
     }
 
     fn read_more(&mut self) -> io::Result<()> {

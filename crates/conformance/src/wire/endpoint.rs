@@ -24,6 +24,8 @@ const IO_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Endpoint {
     host: String,
     port: u16,
+    /// The name in the server's certificate.
+    server_name: String,
     /// With and without the owner's client certificate; absent for a server without TLS.
     tls: Option<(Arc<ClientConfig>, Arc<ClientConfig>)>,
     token: Option<String>,
@@ -74,6 +76,7 @@ impl Endpoint {
             _ => None,
         };
         Ok(Self {
+            server_name: connection.server_name.clone().unwrap_or_else(|| host.clone()),
             host,
             port,
             tls,
@@ -99,7 +102,7 @@ impl Endpoint {
                 } else {
                     anonymous
                 };
-                let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
+                let name = ServerName::try_from(self.server_name.clone()).map_err(io::Error::other)?;
                 let session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
                 Stream::Tls(Box::new(StreamOwned::new(session, stream)))
             }

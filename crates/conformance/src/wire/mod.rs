@@ -1,7 +1,9 @@
 //! A minimal HTTP/1.1 client: it sends requests byte for byte as given, and returns responses unchanged.
 //!
 //! A regular client would normalize odd paths, reject invalid bodies and fold headers; the tests need them as they are.
-//! Blocking, since every caller waits for its response. Start reading at [`Client`].
+//! All tests of the workspace that send HTTP requests of their own use it. Blocking, since every caller waits for its
+//! response: a test whose server runs in the same process needs another thread for one of them. Start reading at
+//! [`Client`].
 
 mod connection;
 mod endpoint;

@@ -54,6 +54,16 @@ impl Response {
         serde_json::from_slice(&self.body).ok()
     }
 
+    /// The whole response as text, for assertions on it: the status line without its reason, the headers, the body.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("HTTP/1.1 {} \r\n", self.status);
+        for (name, value) in &self.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        format!("{text}\r\n{}", self.text())
+    }
+
+    /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

@@ -22,6 +22,7 @@ use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Key, SystemClock, User};
 use setpoint_client::{Http, Object, discovery, metadata};
+use setpoint_conformance::wire;
 use setpoint_runtime::factory::{HandlerOptions, SharedInformer, SharedInformerFactory};
 use setpoint_runtime::informer::Event;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
@@ -37,6 +38,16 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 async fn in_time<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, what).await.expect("it comes in time")
+}
+
+/// Runs a blocking function on a thread of its own.
+async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    in_time(tokio::task::spawn_blocking(what)).await.unwrap()
+}
+
+/// The response to a request over a new connection.
+async fn send(endpoint: wire::Endpoint, request: wire::Request) -> wire::Response {
+    blocking(move || wire::Client::new(endpoint).send(&request).unwrap()).await
 }
 
 fn clock() -> Arc<SystemClock> {

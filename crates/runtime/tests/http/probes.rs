@@ -8,15 +8,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use setpoint_api::{Key, Status};
 use setpoint_client::{Client, Http};
+use setpoint_conformance::wire::{Caller, Endpoint, Request};
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::{Manager, for_, leader};
 use setpoint_testkit::{Cluster, config_map};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{LIMIT, clock, in_time};
+use crate::{LIMIT, blocking, clock, in_time, send};
 
 struct Idle;
 
@@ -43,21 +43,17 @@ impl RunningManager {
         Self { address, stop, task }
     }
 
-    /// The status line and the body of a response.
-    async fn get(&self, request: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let message = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        stream.write_all(message.as_bytes()).await.unwrap();
-        let mut response = String::new();
-        in_time(stream.read_to_string(&mut response)).await.unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let line = head.lines().next().unwrap().trim_start_matches("HTTP/1.1 ");
-        (line.to_owned(), body.to_owned())
+    /// The code and the body of a response.
+    async fn get(&self, request: &str) -> (u16, String) {
+        let (method, path) = request.split_once(' ').unwrap();
+        let endpoint = Endpoint::of_address(&format!("http://{}", self.address), None).unwrap();
+        let response = send(endpoint, Request::new(method, path)).await;
+        (response.status, response.text())
     }
 
     #[track_caller]
-    fn check(&self, response: &(String, String), code: &str, body: &str) {
-        assert_eq!((response.0.as_str(), response.1.as_str()), (code, body));
+    fn check(&self, response: &(u16, String), code: u16, body: &str) {
+        assert_eq!((response.0, response.1.as_str()), (code, body));
     }
 }
 
@@ -67,8 +63,8 @@ fn manager(cluster: &Cluster) -> Manager {
     manager
 }
 
-const OK: &str = "200 OK";
-const FAILED: &str = "500 Internal Server Error";
+const OK: u16 = 200;
+const FAILED: u16 = 500;
 
 /// A process is ready once its caches have synced; its liveness does not depend on them.
 #[tokio::test]
@@ -107,9 +103,9 @@ async fn a_custom_check_decides_whether_the_process_is_live() {
     running.check(&running.get("GET /healthz").await, FAILED, expected);
     running.check(&running.get("GET /healthz?exclude=disk").await, OK, "ok");
     let unknown = running.get("GET /secrets").await;
-    running.check(&unknown, "404 Not Found", "404 page not found\n");
+    running.check(&unknown, 404, "404 page not found\n");
     let post = running.get("POST /healthz").await;
-    running.check(&post, "405 Method Not Allowed", "method not allowed\n");
+    running.check(&post, 405, "method not allowed\n");
 }
 
 /// WQ3, IN9: the metrics of client-go and controller-runtime, under their names, of a separate process.
@@ -136,8 +132,8 @@ async fn wq3_the_metrics_of_a_process_have_their_known_names() {
     let seen = std::cell::RefCell::new(String::new());
     let complete = async {
         loop {
-            let (line, text) = running.get("GET /metrics").await;
-            assert_eq!(line, OK);
+            let (code, text) = running.get("GET /metrics").await;
+            assert_eq!(code, OK);
             let is_present = |prefix: &&str| {
                 let mut lines = text.lines();
                 lines.any(|own| own.starts_with(prefix) && !own.ends_with(" 0"))
@@ -166,15 +162,16 @@ async fn wq3_the_metrics_of_a_process_have_their_known_names() {
 async fn the_port_is_closed_when_the_manager_stops() {
     let cluster = Cluster::start().await;
     let mut running = RunningManager::start(manager(&cluster)).await;
-    let mut silent = TcpStream::connect(running.address).await.unwrap();
-    let message = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
-    silent.write_all(message).await.unwrap();
-    let mut response = [0; 12];
-    in_time(silent.read_exact(&mut response)).await.unwrap();
-    assert_eq!(&response, b"HTTP/1.1 200");
+    let endpoint = Endpoint::of_address(&format!("http://{}", running.address), None).unwrap();
+    let mut idle = endpoint.connect(&Caller::Anonymous).unwrap();
+    let idle = blocking(move || {
+        let response = idle.round_trip(&Request::new("GET", "/healthz")).unwrap();
+        assert_eq!(response.status, 200);
+        idle
+    });
+    let mut idle = idle.await;
     running.stop.cancel();
     in_time(running.task.join_next()).await.unwrap().unwrap().unwrap();
     assert!(TcpStream::connect(running.address).await.is_err());
-    let mut rest = Vec::new();
-    in_time(silent.read_to_end(&mut rest)).await.unwrap();
+    blocking(move || idle.receive_to_end().unwrap()).await;
 }

@@ -1,26 +1,22 @@
 //! Webhooks as an API server calls them: reviews over HTTPS.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::ConfigMap;
 use rcgen::{CertificateParams, KeyPair};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use setpoint_api::Status;
+use setpoint_client::kubeconfig::Connection;
+use setpoint_conformance::wire::{Endpoint, Request};
 use setpoint_runtime::reconcile::Error;
 use setpoint_runtime::webhook::{Certificate, Operation, Webhooks};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock, in_time};
+use crate::{clock, in_time, send};
 
 /// A running webhook server, and the directory of its certificate.
 struct WebhookServer {
@@ -63,33 +59,17 @@ impl WebhookServer {
     }
 
     /// The response to a request of a client that trusts the current certificate.
-    async fn send(&self, line: &str, body: &Value) -> (String, Value) {
-        let mut roots = RootCertStore::empty();
-        let pem = std::fs::read(self.path("tls.crt")).unwrap();
-        roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let connector = TlsConnector::from(Arc::new(config));
-        let mut stream = connector.connect(name, stream).await.unwrap();
-        let body = body.to_string();
-        let message = format!(
-            "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(message.as_bytes()).await.unwrap();
-        let mut response = Vec::new();
-        // The server may close without a TLS close_notify.
-        let _ = in_time(stream.read_to_end(&mut response)).await;
-        let response = String::from_utf8(response).unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let code = head.split(' ').nth(1).unwrap().to_owned();
-        (code, serde_json::from_str(body).unwrap_or_default())
+    async fn send(&self, line: &str, body: &Value) -> (u16, Value) {
+        let endpoint = Endpoint::new(&Connection {
+            server: format!("https://{}", self.address),
+            server_name: Some("localhost".to_owned()),
+            authority: Some(std::fs::read(self.path("tls.crt")).unwrap()),
+            ..Connection::default()
+        });
+        let (method, path) = line.split_once(' ').unwrap();
+        let request = Request::new(method, path).body("application/json", body.to_string());
+        let response = send(endpoint.unwrap(), request).await;
+        (response.status, response.json().unwrap_or_default())
     }
 }
 
@@ -143,7 +123,7 @@ async fn a_write_is_allowed_with_warnings_or_rejected_with_a_status() {
             &review("CREATE", map(json!({"k": "v"})), Value::Null),
         )
         .await;
-    assert_eq!(code, "200");
+    assert_eq!(code, 200);
     assert_eq!(response["apiVersion"], "admission.k8s.io/v1");
     assert_eq!(response["kind"], "AdmissionReview");
     assert_eq!(response["response"], json!({"uid": "u-1", "allowed": true}));
@@ -211,9 +191,9 @@ async fn objects_are_converted_to_the_desired_version() {
 async fn an_invalid_review_is_a_bad_request() {
     let running = WebhookServer::start(hooks()).await;
     for (line, body, expected) in [
-        ("POST /validate", json!({"kind": "Pod"}), "400"),
-        ("GET /validate", Value::Null, "405"),
-        ("POST /elsewhere", Value::Null, "404"),
+        ("POST /validate", json!({"kind": "Pod"}), 400),
+        ("GET /validate", Value::Null, 405),
+        ("POST /elsewhere", Value::Null, 404),
     ] {
         assert_eq!(running.send(line, &body).await.0, expected, "{line}");
     }
@@ -224,9 +204,9 @@ async fn an_invalid_review_is_a_bad_request() {
 async fn a_renewed_certificate_is_served_and_a_stop_closes_the_port() {
     let mut running = WebhookServer::start(hooks()).await;
     let object = review("CREATE", map(json!({})), Value::Null);
-    assert_eq!(running.send("POST /defaults", &object).await.0, "200");
+    assert_eq!(running.send("POST /defaults", &object).await.0, 200);
     running.renew();
-    assert_eq!(running.send("POST /defaults", &object).await.0, "200");
+    assert_eq!(running.send("POST /defaults", &object).await.0, 200);
     running.stop.cancel();
     in_time(running.task.join_next()).await.unwrap().unwrap().unwrap();
     assert!(TcpStream::connect(running.address).await.is_err());

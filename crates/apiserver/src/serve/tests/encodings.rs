@@ -64,36 +64,16 @@ async fn bodies_may_be_protobuf() {
 }
 
 /// IN18
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn in18_a_watch_streams_frames_of_protobuf() {
     let server = test_server().await;
-    let mut stream = server
-        .connect(Some(server.authority.sign("admin", "system:masters")))
-        .await;
+    let mut connection = server.connect();
     let accept = "application/vnd.kubernetes.protobuf;stream=watch";
     let request = format!("GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut seen = Vec::new();
-    // The one chunk of the first event: its length in hexadecimal, a line's end, and as many bytes.
-    let chunk = loop {
-        let mut piece = [0; 4096];
-        let length = stream.read(&mut piece).await.unwrap();
-        assert_ne!(length, 0, "{}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&piece[..length]);
-        let Some(blank) = seen.windows(4).position(|four| four == b"\r\n\r\n") else {
-            continue;
-        };
-        let body = &seen[blank + 4..];
-        let Some(line) = body.windows(2).position(|two| two == b"\r\n") else {
-            continue;
-        };
-        let length = usize::from_str_radix(std::str::from_utf8(&body[..line]).unwrap(), 16).unwrap();
-        if let Some(chunk) = body.get(line + 2..line + 2 + length) {
-            break chunk.to_vec();
-        }
-    };
-    let head = String::from_utf8_lossy(&seen);
-    check(&head, 200, &[&format!("content-type: {accept}\r\n")]);
+    connection.send(request.as_bytes()).unwrap();
+    let head = connection.receive_start("GET").unwrap();
+    check(&head.to_text(), 200, &[&format!("content-type: {accept}\r\n")]);
+    let chunk = connection.receive_chunk().unwrap();
     let (one, rest) = frame::split(&chunk).unwrap();
     let (name, object) = frame::open(one).unwrap();
     assert_eq!((name.as_str(), rest), ("ADDED", &[][..]));
@@ -101,42 +81,30 @@ async fn in18_a_watch_streams_frames_of_protobuf() {
 }
 
 /// IN18
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn in18_a_watch_over_a_websocket_sends_one_message_for_each_event() {
     let server = test_server().await;
-    let admin = server.authority.sign("admin", "system:masters");
-    let mut stream = server.connect(Some(admin)).await;
+    let mut connection = server.connect();
     let request = "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let head = read_until(&mut stream, b"\r\n\r\n").await;
+    connection.send(request.as_bytes()).unwrap();
+    let head = connection.receive_start("GET").unwrap();
     check(
-        &String::from_utf8(head).unwrap(),
+        &head.to_text(),
         101,
         &[
             "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
             "upgrade: websocket",
         ],
     );
-    let event = read_until(&mut stream, b"}\n").await;
+    let event = connection.receive_until(b"}\n").unwrap();
     assert_eq!(event[0], 0x81);
     assert!(String::from_utf8_lossy(&event).contains(r#"{"type":"ADDED","object":{"kind":"ConfigMap""#));
     // A ping with an empty payload, masked by zeros.
-    stream.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
-    assert_eq!(read_until(&mut stream, &[0x8a, 0]).await, [0x8a, 0]);
+    connection.send(&[0x89, 0x80, 0, 0, 0, 0]).unwrap();
+    assert_eq!(connection.receive_until(&[0x8a, 0]).unwrap(), [0x8a, 0]);
     server.stop.cancel();
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest).await;
-    assert_eq!(rest, [0x88, 2, 0x03, 0xe8]);
-}
-
-/// Reads up to and including `end`.
-async fn read_until(stream: &mut client::TlsStream<TcpStream>, end: &[u8]) -> Vec<u8> {
-    let mut read = Vec::new();
-    while !read.ends_with(end) {
-        read.push(stream.read_u8().await.unwrap());
-    }
-    read
+    assert_eq!(connection.receive_to_end().unwrap(), [0x88, 2, 0x03, 0xe8]);
 }
 
 #[tokio::test]
