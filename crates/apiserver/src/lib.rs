@@ -16,7 +16,6 @@ mod discovery;
 mod filters;
 mod handler;
 pub mod health;
-mod json_scan;
 mod memo;
 pub mod metrics;
 mod negotiate;

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use setpoint_api::{ResourceVersion, Status, Stored};
+use setpoint_codec::json::scan;
 use setpoint_strategy::columns::{UNKNOWN, human_age};
 use setpoint_strategy::{Kind, KindInfo};
 
-use crate::json_scan;
 use crate::negotiate::{Format, Representation};
 use crate::request::options::StatusError;
 use crate::request::query::Query;
@@ -138,7 +138,7 @@ impl RenderOptions {
 
 /// The metadata of an object as JSON, without the annotations that upstream's internal type stores in fields.
 pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, [u8]> {
-    let metadata = json_scan::find_member(object.json(), "metadata").unwrap_or(b"{}");
+    let metadata = scan::find_member(object.json(), "metadata").unwrap_or(b"{}");
     let inner = info.rules.internal_field_annotations;
     if inner.is_empty() {
         return Cow::Borrowed(metadata);

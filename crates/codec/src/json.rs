@@ -7,6 +7,7 @@ mod error;
 mod indent;
 mod invalid_utf8;
 mod parse;
+pub mod scan;
 mod skip;
 
 use setpoint_schema::Tree;

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use jiff::Timestamp;
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, SanType};
+use setpoint_x509::{GeneralName, oid};
 
-use crate::{CertKeyPair, Error, issue, reuse};
+use crate::issue::{self, Subject};
+use crate::{CertKeyPair, Error, reuse};
 
 /// A certificate that expires sooner than this is replaced.
 const RENEWAL_DAYS: i64 = 30;
@@ -37,7 +38,7 @@ pub struct Pki {
 /// A certificate to issue.
 struct CertificateSpec {
     file: &'static str,
-    params: CertificateParams,
+    subject: Subject,
     /// The subject alternative names it must have, sorted.
     names: Vec<String>,
 }
@@ -92,13 +93,12 @@ fn load_or_issue(
     {
         return Ok(pair);
     }
-    let pair = issue::signed(authority, spec.file, spec.params, now)?;
+    let pair = issue::signed(authority, spec.file, &spec.subject, now)?;
     pair.write(dir, spec.file)?;
     Ok(pair)
 }
 
 fn server(listen: IpAddr) -> CertificateSpec {
-    let mut params = CertificateParams::default();
     let mut addresses: Vec<IpAddr> = vec![
         IpAddr::from([127, 0, 0, 1]),
         IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
@@ -106,22 +106,29 @@ fn server(listen: IpAddr) -> CertificateSpec {
     if !listen.is_unspecified() && !addresses.contains(&listen) {
         addresses.push(listen);
     }
-    let names = SERVER_NAMES
+    let dns_names = SERVER_NAMES
         .iter()
-        .map(|name| SanType::DnsName((*name).try_into().expect("the names are plain ASCII")));
-    params.subject_alt_names = names
-        .chain(addresses.iter().map(|address| SanType::IpAddress(*address)))
-        .collect();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        .map(|name| GeneralName::Dns((*name).to_owned()));
+    let subject = Subject {
+        name: issue::distinguished_name("setpoint", None),
+        alt_names: dns_names.chain(addresses.iter().map(general_name)).collect(),
+        usage: oid::SERVER_AUTH,
+    };
     let mut names: Vec<String> = SERVER_NAMES.iter().map(|name| (*name).to_owned()).collect();
     names.extend(addresses.iter().map(ToString::to_string));
     names.sort();
-    params.distinguished_name = issue::subject("setpoint", None);
     CertificateSpec {
         file: "server",
-        params,
+        subject,
         names,
     }
+}
+
+fn general_name(address: &IpAddr) -> GeneralName {
+    GeneralName::Address(match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    })
 }
 
 fn administrator() -> CertificateSpec {
@@ -134,12 +141,13 @@ fn proxy(name: &str) -> CertificateSpec {
 
 /// A client certificate for a user and a group.
 fn client(file: &'static str, user: &str, group: Option<&str>) -> CertificateSpec {
-    let mut params = CertificateParams::default();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    params.distinguished_name = issue::subject(user, group);
     CertificateSpec {
         file,
-        params,
+        subject: Subject {
+            name: issue::distinguished_name(user, group),
+            alt_names: Vec::new(),
+            usage: oid::CLIENT_AUTH,
+        },
         names: Vec::new(),
     }
 }

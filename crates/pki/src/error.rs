@@ -15,16 +15,16 @@ pub enum Error {
     },
     /// A key cannot be generated, or a certificate not be signed.
     #[error("cannot issue the certificate {name:?}")]
-    Issue { name: String, source: rcgen::Error },
+    Issue {
+        name: String,
+        source: setpoint_x509::Error,
+    },
     /// The certificate or the key of a CA cannot be used to sign.
     #[error("invalid CA certificate or key")]
-    Authority(#[source] rcgen::Error),
+    Authority(#[source] setpoint_x509::Error),
     /// A certificate or key is not valid PEM.
     #[error("invalid certificate or key")]
     Pem(#[from] rustls_pki_types::pem::Error),
-    /// The validity of a certificate cannot be expressed.
-    #[error("the clock is out of range")]
-    Clock(#[from] time::error::ComponentRange),
 }
 
 impl Error {
@@ -38,7 +38,7 @@ impl Error {
     }
 
     /// An error of issuing the certificate of a name.
-    pub(crate) fn issue(name: &str) -> impl Fn(rcgen::Error) -> Self {
+    pub(crate) fn issue(name: &str) -> impl Fn(setpoint_x509::Error) -> Self {
         move |source| Self::Issue {
             name: name.to_owned(),
             source,

@@ -1,11 +1,9 @@
 //! Issuing: a CA signs itself, and the certificates of a server or a client.
 
-use jiff::Timestamp;
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256,
-};
-use time::OffsetDateTime;
+use jiff::{SignedDuration, Timestamp};
+use ring::digest;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use setpoint_x509::{Certificate, CertificateTemplate, GeneralName, Name, PrivateKey, extension, oid, pem};
 
 use crate::{CertKeyPair, Error};
 
@@ -13,19 +11,47 @@ use crate::{CertKeyPair, Error};
 const AUTHORITY_DAYS: i64 = 3650;
 /// The validity of other certificates.
 const CERTIFICATE_DAYS: i64 = 365;
+/// How far a certificate is backdated, since clocks differ.
+const BACKDATE: SignedDuration = SignedDuration::from_hours(1);
+/// Bytes of a random serial number.
+const SERIAL_BYTES: usize = 16;
+/// Bytes of a key identifier, of the hash of the public key.
+const KEY_ID_BYTES: usize = 20;
+/// The bits of the key usages `digitalSignature` and `keyCertSign`.
+const DIGITAL_SIGNATURE: u16 = 0x8000;
+const CERT_SIGN: u16 = 0x0400;
+
+/// The fields of a server or client certificate that differ from one to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    /// The DER encoding of the subject's name.
+    pub(crate) name: Vec<u8>,
+    pub(crate) alt_names: Vec<GeneralName>,
+    /// The extended key usage.
+    pub(crate) usage: &'static [u32],
+}
 
 /// A new CA of this common name.
 pub(crate) fn authority(name: &str, now: Timestamp) -> Result<CertKeyPair, Error> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = subject(name, None);
-    (params.not_before, params.not_after) = validity(now, AUTHORITY_DAYS)?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let signed = || {
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let (key, key_pem) = PrivateKey::generate()?;
+        let subject = distinguished_name(name, None);
+        let template = CertificateTemplate {
+            serial_number: &serial_number()?,
+            issuer: &subject,
+            subject: &subject,
+            public_key: &key.public_key_info(),
+            not_before: now - BACKDATE,
+            not_after: now + days(AUTHORITY_DAYS),
+            extensions: vec![
+                extension::key_usage(DIGITAL_SIGNATURE | CERT_SIGN),
+                extension::ca_without_intermediates(),
+                extension::subject_key_id(&key_id(&key)),
+            ],
+        };
         Ok(CertKeyPair {
-            certificate: params.self_signed(&key)?.pem(),
-            key: key.serialize_pem(),
+            certificate: pem::encode(pem::CERTIFICATE, &template.sign(&key)?),
+            key: key_pem,
         })
     };
     signed().map_err(Error::issue(name))
@@ -35,39 +61,66 @@ pub(crate) fn authority(name: &str, now: Timestamp) -> Result<CertKeyPair, Error
 pub(crate) fn signed(
     authority: &CertKeyPair,
     name: &str,
-    mut params: CertificateParams,
+    subject: &Subject,
     now: Timestamp,
 ) -> Result<CertKeyPair, Error> {
-    let authority_key = KeyPair::from_pem(&authority.key).map_err(Error::Authority)?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, authority_key).map_err(Error::Authority)?;
-    (params.not_before, params.not_after) = validity(now, CERTIFICATE_DAYS)?;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.use_authority_key_identifier_extension = true;
+    let authority_key = PrivateKey::from_pem(&authority.key).map_err(Error::Authority)?;
+    let authority = authority.certificate_der()?;
+    let authority = Certificate::from_der(&authority).map_err(Error::Authority)?;
     let signed = || {
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let (key, key_pem) = PrivateKey::generate()?;
+        let template = CertificateTemplate {
+            serial_number: &serial_number()?,
+            issuer: authority.subject.raw,
+            subject: &subject.name,
+            public_key: &key.public_key_info(),
+            not_before: now - BACKDATE,
+            not_after: now + days(CERTIFICATE_DAYS),
+            extensions: extensions(subject, authority.subject_key_id()),
+        };
         Ok(CertKeyPair {
-            certificate: params.signed_by(&key, &issuer)?.pem(),
-            key: key.serialize_pem(),
+            certificate: pem::encode(pem::CERTIFICATE, &template.sign(&authority_key)?),
+            key: key_pem,
         })
     };
     signed().map_err(Error::issue(name))
 }
 
-/// The subject of a certificate: the user name, and the group if there is one.
-pub(crate) fn subject(name: &str, organization: Option<&str>) -> DistinguishedName {
-    let mut subject = DistinguishedName::new();
-    if let Some(organization) = organization {
-        subject.push(DnType::OrganizationName, organization);
+fn extensions(subject: &Subject, authority_key_id: Option<&[u8]>) -> Vec<Vec<u8>> {
+    let mut extensions = vec![
+        extension::key_usage(DIGITAL_SIGNATURE),
+        extension::extended_key_usage(&[subject.usage]),
+        extension::not_a_ca(),
+    ];
+    extensions.extend(authority_key_id.map(extension::authority_key_id));
+    if !subject.alt_names.is_empty() {
+        extensions.push(extension::subject_alt_names(&subject.alt_names));
     }
-    subject.push(DnType::CommonName, name);
-    subject
+    extensions
 }
 
-/// Not before and not after: from an hour ago, since clocks differ, for so many days.
-fn validity(now: Timestamp, days: i64) -> Result<(OffsetDateTime, OffsetDateTime), Error> {
-    let time = OffsetDateTime::from_unix_timestamp;
-    Ok((
-        time(now.as_second() - 3600)?,
-        time(now.as_second() + days * 86_400)?,
-    ))
+/// The subject of a certificate: the user name, and the group if there is one.
+pub(crate) fn distinguished_name(name: &str, organization: Option<&str>) -> Vec<u8> {
+    let organization = organization.map(|organization| (oid::ORGANIZATION, organization));
+    let attributes: Vec<(&[u32], &str)> = organization
+        .into_iter()
+        .chain([(oid::COMMON_NAME, name)])
+        .collect();
+    Name::encode(&attributes)
+}
+
+fn days(days: i64) -> SignedDuration {
+    SignedDuration::from_hours(24 * days)
+}
+
+fn serial_number() -> Result<[u8; SERIAL_BYTES], setpoint_x509::Error> {
+    let mut number = [0; SERIAL_BYTES];
+    let filled = SystemRandom::new().fill(&mut number);
+    filled.map_err(|_| setpoint_x509::Error::Random)?;
+    Ok(number)
+}
+
+/// The identifier of a public key: the beginning of its hash (RFC 7093).
+fn key_id(key: &PrivateKey) -> Vec<u8> {
+    digest::digest(&digest::SHA256, key.public()).as_ref()[..KEY_ID_BYTES].to_vec()
 }

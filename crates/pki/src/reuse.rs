@@ -3,36 +3,31 @@
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use setpoint_x509::{Certificate, GeneralName};
 use std::net::IpAddr;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::FromDer;
 
 /// Whether a certificate has exactly these subject alternative names, sorted, and is valid for so many more days.
 pub(crate) fn is_reusable(pem: &str, names: &[String], now: Timestamp, days: i64) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else {
         return false;
     };
-    let Ok((_, certificate)) = X509Certificate::from_der(&der) else {
+    let Ok(certificate) = Certificate::from_der(&der) else {
         return false;
     };
-    let ends = certificate.validity().not_after.timestamp();
-    ends > now.as_second() + days * 86_400 && names_of(&certificate) == names
+    let not_after = certificate.not_after.as_second();
+    not_after > now.as_second() + days * 86_400 && names_of(&certificate) == names
 }
 
-fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let Ok(Some(extension)) = certificate.subject_alternative_name() else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = extension.value.general_names.iter().filter_map(name).collect();
+fn names_of(certificate: &Certificate<'_>) -> Vec<String> {
+    let mut names: Vec<String> = certificate.subject_alt_names().iter().filter_map(name).collect();
     names.sort();
     names
 }
 
-fn name(name: &GeneralName<'_>) -> Option<String> {
+fn name(name: &GeneralName) -> Option<String> {
     match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => address(bytes).map(|address| address.to_string()),
+        GeneralName::Dns(name) => Some(name.clone()),
+        GeneralName::Address(bytes) => address(bytes).map(|address| address.to_string()),
         _ => None,
     }
 }

@@ -8,11 +8,12 @@ use std::fmt;
 
 use bytes::Bytes;
 use compact_str::{CompactString, ToCompactString};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 use setpoint_api::object::{Header, OwnerReference};
 use setpoint_api::{Key, ResourceVersion, Stored};
+use setpoint_codec::json::scan;
 use setpoint_schema::fields;
 
 use crate::kind::{InvalidObject, KindInfo, SelectableField};
@@ -88,13 +89,8 @@ impl HeaderReader {
 
     fn header(&self, key: Key, version: ResourceVersion, json: &[u8]) -> Result<Header, InvalidObject> {
         let mut found = vec![None; self.fields.len()];
-        let visitor = ObjectVisitor {
-            paths: &self.paths,
-            found: &mut found,
-        };
-        let mut deserializer = sonic_rs::Deserializer::from_slice(json);
-        let meta = visitor
-            .deserialize(&mut deserializer)
+        let meta = self
+            .read(json, &mut found)
             .map_err(|error| InvalidObject(format!("{key}: {error}")))?;
         Ok(Header {
             key,
@@ -104,9 +100,23 @@ impl HeaderReader {
             labels: meta.labels.0,
             fields: self.selectable(found),
             owner_references: meta.owner_references.0,
-            deleting: meta.deletion_timestamp.is_some(),
-            has_finalizers: meta.finalizers.0,
+            deleting: meta.deleting,
+            has_finalizers: meta.has_finalizers,
         })
+    }
+
+    /// Reads the metadata, and searches the rest for selectable fields.
+    fn read(&self, json: &[u8], found: &mut FieldValues) -> Result<Meta, ReadError> {
+        let mut meta = Meta::default();
+        for member in scan::members(json) {
+            let (name, value) = member?;
+            if name == fields::METADATA.as_bytes() {
+                meta = Meta::read(value)?;
+            } else if let Some(node) = self.paths.child(name) {
+                node.search(value, found)?;
+            }
+        }
+        Ok(meta)
     }
 
     /// Empty values are omitted: an absent field counts as empty.
@@ -141,11 +151,34 @@ impl Node {
         self.children[at].1.reach(rest)
     }
 
-    fn child(&self, name: &str) -> Option<&Node> {
+    fn child(&self, name: &[u8]) -> Option<&Node> {
         self.children
             .iter()
-            .find(|(key, _)| *key == name)
+            .find(|(key, _)| key.as_bytes() == name)
             .map(|(_, child)| child)
+    }
+
+    /// Searches a value for selectable fields. The text of a field is that of a string, a number or a boolean.
+    fn search(&self, json: &[u8], found: &mut FieldValues) -> Result<(), ReadError> {
+        match json.first() {
+            Some(b'{') => {
+                for member in scan::members(json) {
+                    let (name, value) = member?;
+                    if let Some(node) = self.child(name) {
+                        node.search(value, found)?;
+                    }
+                }
+            }
+            Some(b'[') | None => {}
+            Some(b'"') => self.record(found, &serde_json::from_slice::<CompactString>(json)?),
+            Some(b't' | b'f' | b'n') => {
+                if let Some(value) = serde_json::from_slice::<Option<bool>>(json)? {
+                    self.record(found, if value { "true" } else { "false" });
+                }
+            }
+            Some(_) => self.record(found, &number_text(json)?),
+        }
+        Ok(())
     }
 
     fn record(&self, found: &mut FieldValues, text: &str) {
@@ -158,137 +191,54 @@ impl Node {
     }
 }
 
-// === The object ===
-
-/// Visits an object: decodes the metadata, and searches the rest for selectable fields.
-struct ObjectVisitor<'a> {
-    paths: &'a Node,
-    found: &'a mut FieldValues,
-}
-
-impl<'de> DeserializeSeed<'de> for ObjectVisitor<'_> {
-    type Value = Meta;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Meta, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ObjectVisitor<'_> {
-    type Value = Meta;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
-        let mut meta = Meta::default();
-        while let Some(MapKey(name)) = map.next_key()? {
-            if name == fields::METADATA {
-                meta = map.next_value()?;
-            } else if let Some(node) = self.paths.child(name) {
-                map.next_value_seed(FieldVisitor {
-                    node,
-                    found: self.found,
-                })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(meta)
-    }
-}
-
-/// Visits a value that contains selectable fields.
-struct FieldVisitor<'a> {
-    node: &'a Node,
-    found: &'a mut FieldValues,
-}
-
-impl<'de> DeserializeSeed<'de> for FieldVisitor<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for FieldVisitor<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(MapKey(name)) = map.next_key()? {
-            if let Some(node) = self.node.child(name) {
-                map.next_value_seed(FieldVisitor {
-                    node,
-                    found: self.found,
-                })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        self.node.record(self.found, text);
-        Ok(())
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
-        self.node.record(self.found, if value { "true" } else { "false" });
-        Ok(())
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
-        self.node.record(self.found, &number.to_compact_string());
-        Ok(())
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
-        self.node.record(self.found, &number.to_compact_string());
-        Ok(())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
-        self.node.record(self.found, &number.to_compact_string());
-        Ok(())
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// A key of an object. Keys of typed objects have no escapes, so they are always borrowed.
-struct MapKey<'de>(&'de str);
-
-impl<'de> Deserialize<'de> for MapKey<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <&'de str>::deserialize(deserializer).map(MapKey)
-    }
+fn number_text(json: &[u8]) -> Result<CompactString, serde_json::Error> {
+    let number: serde_json::Number = serde_json::from_slice(json)?;
+    Ok(match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(number), ..) => number.to_compact_string(),
+        (_, Some(number), _) => number.to_compact_string(),
+        (_, _, number) => number.unwrap_or_default().to_compact_string(),
+    })
 }
 
 // === The metadata ===
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// Why a stored object cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Malformed(#[from] scan::MalformedJson),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// The fields of `metadata` that a header has.
+#[derive(Debug, Default)]
 struct Meta {
     uid: CompactString,
     generation: i64,
     labels: Labels,
     owner_references: Owners,
-    deletion_timestamp: Option<IgnoredAny>,
-    finalizers: NotEmpty,
+    deleting: bool,
+    has_finalizers: bool,
+}
+
+impl Meta {
+    fn read(json: &[u8]) -> Result<Self, ReadError> {
+        let mut meta = Self::default();
+        for member in scan::members(json) {
+            let (name, value) = member?;
+            match name {
+                b"uid" => meta.uid = serde_json::from_slice(value)?,
+                b"generation" => meta.generation = serde_json::from_slice(value)?,
+                b"labels" => meta.labels = serde_json::from_slice(value)?,
+                b"ownerReferences" => meta.owner_references = serde_json::from_slice(value)?,
+                b"deletionTimestamp" => meta.deleting = value != b"null",
+                b"finalizers" => meta.has_finalizers = value != b"null" && value != b"[]",
+                _ => {}
+            }
+        }
+        Ok(meta)
+    }
 }
 
 /// Sorted by name, as in canonical JSON.
@@ -297,10 +247,6 @@ struct Labels(Box<[(CompactString, CompactString)]>);
 
 #[derive(Debug, Default)]
 struct Owners(Box<[OwnerReference]>);
-
-/// Whether a list is nonempty.
-#[derive(Debug, Default)]
-struct NotEmpty(bool);
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -354,12 +300,5 @@ impl<'de> Deserialize<'de> for Owners {
             block_owner_deletion: reference.block_owner_deletion.unwrap_or_default(),
         };
         Ok(Owners(references.into_iter().flatten().map(owner).collect()))
-    }
-}
-
-impl<'de> Deserialize<'de> for NotEmpty {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let items: Option<Vec<IgnoredAny>> = Option::deserialize(deserializer)?;
-        Ok(NotEmpty(items.is_some_and(|items| !items.is_empty())))
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::prelude::FromDer;
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject as _;
 
 use setpoint_api::Status;
 use setpoint_registry::{Operation, Review};
 use setpoint_schema::Tree;
+use setpoint_x509::CertificateRequest;
 
 use crate::chain::{AccessAttributes, AccessChecker, Plugin};
 use crate::review;
@@ -128,14 +129,11 @@ fn require(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str) 
 
 fn requests_masters_group(base64: &str) -> bool {
     let pem = STANDARD.decode(base64).unwrap_or_default();
-    let Ok((_, block)) = x509_parser::pem::parse_x509_pem(&pem) else {
+    let Ok(der) = CertificateSigningRequestDer::from_pem_slice(&pem) else {
         return false;
     };
-    let Ok((_, request)) = X509CertificationRequest::from_der(&block.contents) else {
+    let Ok(request) = CertificateRequest::from_der(&der) else {
         return false;
     };
-    let subject = &request.certification_request_info.subject;
-    subject
-        .iter_organization()
-        .any(|organization| organization.as_str().is_ok_and(|name| name == MASTERS))
+    request.subject.organizations().any(|name| name == MASTERS)
 }

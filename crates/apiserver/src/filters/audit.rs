@@ -14,11 +14,11 @@ use setpoint_api::{Clock, Status, User};
 use setpoint_auth::audit::event::ObjectReference;
 use setpoint_auth::audit::record::RequestMetadata;
 use setpoint_auth::audit::{Log, Policy, Record, Stage};
+use setpoint_codec::json::scan;
 use tokio_util::task::TaskTracker;
 
 use crate::body::{Body, ByteStream};
 use crate::chain::Exchange;
-use crate::json_scan;
 use crate::negotiate::header;
 use crate::request::Route;
 
@@ -114,7 +114,7 @@ impl AuditContext {
     pub(crate) fn set_request_body(&self, json: impl FnOnce() -> Option<Vec<u8>>) {
         self.update(|record| {
             let Some(json) = json() else { return };
-            let metadata = json_scan::find_member(&json, "metadata").unwrap_or(b"{}");
+            let metadata = scan::find_member(&json, "metadata").unwrap_or(b"{}");
             let metadata: Metadata = serde_json::from_slice(metadata).unwrap_or_default();
             record.complete_object_ref(&ObjectReference {
                 name: metadata.name,

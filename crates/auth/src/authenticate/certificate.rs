@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use ring::digest;
 use setpoint_api::User;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
-use x509_parser::x509::{AttributeTypeAndValue, X509Name};
+use setpoint_x509::{Attribute, Certificate, Name};
 
 use super::{Authenticate, AuthenticationError, CREDENTIAL_ID, Credentials};
 
 /// The subject attribute with the user's UID.
-const UID: &str = "1.3.6.1.4.1.57683.2";
+const UID: &[u32] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
 /// Authenticates by the subject of a verified client certificate.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,15 +26,15 @@ impl Authenticate for Certificates {
 }
 
 fn user_of(der: &[u8]) -> Result<User, AuthenticationError> {
-    let (_, certificate) = X509Certificate::from_der(der)
+    let certificate = Certificate::from_der(der)
         .map_err(|error| AuthenticationError(format!("unreadable certificate: {error}")))?;
-    let subject = certificate.subject();
-    let Some(name) = subject.iter_common_name().find_map(text) else {
+    let subject = &certificate.subject;
+    let Some(name) = subject.common_names().find(|name| !name.is_empty()) else {
         return Err(AuthenticationError(
             "the certificate's subject has no common name".to_owned(),
         ));
     };
-    let mut groups: Vec<&str> = subject.iter_organization().filter_map(text).collect();
+    let mut groups: Vec<&str> = subject.organizations().filter(|name| !name.is_empty()).collect();
     groups.push(User::AUTHENTICATED);
     let mut user = User::new(name, &groups);
     user.uid = uid_of(subject)?;
@@ -45,12 +43,14 @@ fn user_of(der: &[u8]) -> Result<User, AuthenticationError> {
     Ok(user)
 }
 
-fn uid_of(subject: &X509Name<'_>) -> Result<String, AuthenticationError> {
-    let is_uid = |part: &&AttributeTypeAndValue<'_>| part.attr_type().to_id_string() == UID;
-    let mut uids = subject.iter_attributes().filter(is_uid);
+fn uid_of(subject: &Name<'_>) -> Result<String, AuthenticationError> {
+    let is_uid = |attribute: &Attribute<'_>| attribute.is(UID);
+    let mut uids = subject.attributes().filter(is_uid);
     match (uids.next(), uids.next()) {
         (None, _) => Ok(String::new()),
-        (Some(uid), None) => text(uid)
+        (Some(uid), None) => uid
+            .text()
+            .filter(|text| !text.is_empty())
             .map(str::to_owned)
             .ok_or_else(|| AuthenticationError("the certificate's uid is no text".to_owned())),
         (Some(_), Some(_)) => Err(AuthenticationError("the certificate has several uids".to_owned())),
@@ -64,10 +64,6 @@ fn fingerprint(der: &[u8]) -> String {
         let _ = write!(id, "{byte:02x}");
     }
     id
-}
-
-fn text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
-    attribute.as_str().ok().filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

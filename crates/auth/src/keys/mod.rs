@@ -14,10 +14,8 @@ use ring::signature::{self, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey, Verif
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
 use serde::Serialize;
-use x509_parser::prelude::FromDer;
-use x509_parser::x509::SubjectPublicKeyInfo;
+use setpoint_x509::{Certificate, PublicKeyInfo, pem};
 
-mod der;
 mod file;
 
 pub use file::load_or_generate;
@@ -100,7 +98,7 @@ impl SigningKey {
         let algorithm = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let pkcs8 =
             EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| Error::Random)?;
-        Ok(der::pem("PRIVATE KEY", pkcs8.as_ref()))
+        Ok(pem::encode(pem::PRIVATE_KEY, pkcs8.as_ref()))
     }
 
     /// The first private key in the text.
@@ -157,8 +155,8 @@ impl Signer {
     /// The public key as SubjectPublicKeyInfo.
     fn spki(&self) -> Vec<u8> {
         match self {
-            Self::Ecdsa(pair) => der::spki_of_point(pair.public_key().as_ref()),
-            Self::Rsa(pair) => der::spki_of_rsa(pair.public().as_ref()),
+            Self::Ecdsa(pair) => setpoint_x509::encode_elliptic_curve_key(pair.public_key().as_ref()),
+            Self::Rsa(pair) => setpoint_x509::encode_rsa_key(pair.public().as_ref()),
         }
     }
 }
@@ -182,8 +180,8 @@ impl PublicKey {
             keys.push(Self::from_spki(&der)?);
         }
         for der in CertificateDer::pem_slice_iter(bytes).flatten() {
-            let (_, certificate) = x509_parser::parse_x509_certificate(&der).map_err(unusable)?;
-            keys.push(Self::from_spki(certificate.public_key().raw)?);
+            let certificate = Certificate::from_der(&der).map_err(unusable)?;
+            keys.push(Self::from_spki(certificate.public_key.raw)?);
         }
         if let (true, Ok(key)) = (keys.is_empty(), SigningKey::from_pem(text)) {
             keys.push(key.public);
@@ -196,8 +194,8 @@ impl PublicKey {
 
     fn from_spki(spki: &[u8]) -> Result<Self, Error> {
         let id = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, spki));
-        let (_, parsed) = SubjectPublicKeyInfo::from_der(spki).map_err(unusable)?;
-        let material = parsed.subject_public_key.data.to_vec();
+        let parsed = PublicKeyInfo::from_der(spki).map_err(unusable)?;
+        let material = parsed.key.to_vec();
         let web = JsonWebKey::of(&id, &parsed)?;
         Ok(Self {
             id,
@@ -226,8 +224,7 @@ impl PublicKey {
 }
 
 impl JsonWebKey {
-    fn of(id: &str, key: &SubjectPublicKeyInfo<'_>) -> Result<Self, Error> {
-        use x509_parser::public_key::PublicKey as Parsed;
+    fn of(id: &str, key: &PublicKeyInfo<'_>) -> Result<Self, Error> {
         let mut web = Self {
             usage: "sig",
             kty: "EC",
@@ -239,24 +236,21 @@ impl JsonWebKey {
             x: None,
             y: None,
         };
-        match key.parsed().map_err(unusable)? {
-            Parsed::RSA(rsa) => {
-                (web.kty, web.alg) = ("RSA", Algorithm::Rs256);
-                web.n = Some(encode(without_zeros(rsa.modulus)));
-                web.e = Some(encode(without_zeros(rsa.exponent)));
-            }
-            Parsed::EC(point) => {
-                let coordinates = point.data().get(1..).unwrap_or_default();
-                (web.crv, web.alg) = match coordinates.len() {
-                    64 => (Some("P-256"), Algorithm::Es256),
-                    96 => (Some("P-384"), Algorithm::Es384),
-                    _ => return Err(Error::Unusable("the curve is neither P-256 nor P-384".to_owned())),
-                };
-                let (x, y) = coordinates.split_at(coordinates.len() / 2);
-                (web.x, web.y) = (Some(encode(x)), Some(encode(y)));
-            }
-            _ => return Err(Error::Unusable("the key is neither RSA nor ECDSA".to_owned())),
+        if let Some((modulus, exponent)) = key.rsa_numbers() {
+            (web.kty, web.alg) = ("RSA", Algorithm::Rs256);
+            (web.n, web.e) = (Some(encode(modulus)), Some(encode(exponent)));
+            return Ok(web);
         }
+        let point = key.elliptic_curve_point();
+        let point = point.ok_or_else(|| Error::Unusable("the key is neither RSA nor ECDSA".to_owned()))?;
+        let coordinates = point.get(1..).unwrap_or_default();
+        (web.crv, web.alg) = match coordinates.len() {
+            64 => (Some("P-256"), Algorithm::Es256),
+            96 => (Some("P-384"), Algorithm::Es384),
+            _ => return Err(Error::Unusable("the curve is neither P-256 nor P-384".to_owned())),
+        };
+        let (x, y) = coordinates.split_at(coordinates.len() / 2);
+        (web.x, web.y) = (Some(encode(x)), Some(encode(y)));
         Ok(web)
     }
 }
@@ -275,11 +269,6 @@ impl Algorithm {
 
 fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn without_zeros(number: &[u8]) -> &[u8] {
-    let zeros = number.iter().take_while(|byte| **byte == 0).count();
-    &number[zeros..]
 }
 
 fn unusable(error: impl fmt::Display) -> Error {

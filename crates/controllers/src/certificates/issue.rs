@@ -5,17 +5,12 @@
 
 use std::fmt;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use x509_parser::extensions::ParsedExtension;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use setpoint_x509::{Certificate, CertificateTemplate, PrivateKey, extension, pem};
 
-use crate::certificates::authority_key::AuthorityKey;
-use crate::certificates::der;
-use crate::certificates::request::{CertificateRequest, SubjectAltName};
+use crate::certificates::request::CertificateRequest;
 
 /// The cluster's certificate authority: certificate and key, in PEM.
 #[derive(Clone)]
@@ -27,7 +22,7 @@ pub struct Authority {
 /// A certificate authority that is ready to sign.
 #[derive(Debug)]
 pub(super) struct Issuer {
-    key: AuthorityKey,
+    key: PrivateKey,
     /// Its subject, as in its certificate.
     name: Vec<u8>,
     /// Its subject key identifier, if its certificate has one.
@@ -46,8 +41,8 @@ pub(super) enum Error {
     Expired(Timestamp),
     #[error("unrecognized usage values: {0:?}")]
     Usages(Vec<String>),
-    #[error("cannot sign: {0}")]
-    Sign(String),
+    #[error(transparent)]
+    Sign(setpoint_x509::Error),
 }
 
 /// How far a certificate is backdated, since clocks differ.
@@ -56,7 +51,6 @@ const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 const SHORT_LIVED: SignedDuration = SignedDuration::from_hours(8);
 /// The shortest certificate that is issued.
 const MIN_DURATION: SignedDuration = SignedDuration::from_mins(10);
-const LINE: usize = 64;
 
 /// Key usages and their bits.
 const KEY_USAGES: [(&str, u16); 10] = [
@@ -88,14 +82,6 @@ const EXTENDED_USAGES: [(&str, &[u32]); 13] = [
     ("netscape sgc", &[2, 16, 840, 1, 113_730, 4, 1]),
 ];
 
-const KEY_USAGE: [u32; 4] = [2, 5, 29, 15];
-const ALTERNATIVE_NAMES: [u32; 4] = [2, 5, 29, 17];
-const BASIC_CONSTRAINTS: [u32; 4] = [2, 5, 29, 19];
-const AUTHORITY_KEY: [u32; 4] = [2, 5, 29, 35];
-const EXTENDED_USAGE: [u32; 4] = [2, 5, 29, 37];
-/// X.509 version 3, the one with extensions.
-const VERSION_3: [u8; 1] = [2];
-
 /// The validity period of a certificate of this duration, never beyond its signer's.
 pub(super) fn validity(
     now: Timestamp,
@@ -122,33 +108,25 @@ pub(super) fn validity(
 /// When a PEM certificate expires.
 pub(super) fn not_after(pem: &[u8]) -> Option<Timestamp> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
-    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
-    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+    Some(Certificate::from_der(&der).ok()?.not_after)
 }
 
 // === impl Issuer ===
 
 impl Issuer {
     pub(super) fn try_new(authority: &Authority) -> Result<Self, Error> {
-        let key = AuthorityKey::from_pem(&authority.key).ok_or(Error::InvalidAuthority("key"))?;
-        let pem = authority.certificate.as_bytes();
+        let key = PrivateKey::from_pem(&authority.key).map_err(|_| Error::InvalidAuthority("key"))?;
         let invalid = Error::InvalidAuthority("certificate");
-        let certificate = CertificateDer::from_pem_slice(pem).map_err(|_| invalid.clone())?;
-        let (_, certificate) = X509Certificate::from_der(&certificate).map_err(|_| invalid.clone())?;
-        if *certificate.public_key().subject_public_key.data != *key.public() {
+        let der = CertificateDer::from_pem_slice(authority.certificate.as_bytes());
+        let der = der.map_err(|_| invalid.clone())?;
+        let certificate = Certificate::from_der(&der).map_err(|_| invalid)?;
+        if certificate.public_key.key != key.public() {
             return Err(Error::KeyMismatch);
         }
-        let key_id = certificate
-            .extensions()
-            .iter()
-            .find_map(|own| match own.parsed_extension() {
-                ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
-                _ => None,
-            });
         Ok(Self {
-            name: certificate.subject().as_raw().to_vec(),
-            not_after: not_after(pem).ok_or(invalid)?,
-            key_id,
+            name: certificate.subject.raw.to_vec(),
+            not_after: certificate.not_after,
+            key_id: certificate.subject_key_id().map(<[u8]>::to_vec),
             key,
         })
     }
@@ -168,48 +146,41 @@ impl Issuer {
         if not_before >= self.not_after || not_after <= not_before {
             return Err(Error::Expired(self.not_after));
         }
-        let algorithm = self.key.algorithm.clone();
-        let unsigned = der::sequence(&[
-            der::field(0, &[der::integer(&VERSION_3)]),
-            der::integer(serial_number),
-            algorithm.clone(),
-            self.name.clone(),
-            der::sequence(&[der::time(not_before), der::time(not_after)]),
-            csr.subject.clone(),
-            csr.key.clone(),
-            der::field(3, &[der::sequence(&self.extensions(csr, usages)?)]),
-        ]);
-        let signature = self.key.sign(&unsigned);
-        let signature = signature.map_err(|error| Error::Sign(error.to_string()))?;
-        Ok(pem(&der::sequence(&[unsigned, algorithm, der::bits(&signature)])))
+        let template = CertificateTemplate {
+            serial_number,
+            issuer: &self.name,
+            subject: &csr.subject,
+            public_key: &csr.key,
+            not_before,
+            not_after,
+            extensions: self.extensions(csr, usages)?,
+        };
+        let certificate = template.sign(&self.key).map_err(Error::Sign)?;
+        Ok(pem::encode(pem::CERTIFICATE, &certificate))
     }
 
     fn extensions(&self, csr: &CertificateRequest, usages: &[String]) -> Result<Vec<Vec<u8>>, Error> {
         let (key_usages, extended) = usage_bits(usages)?;
         let mut extensions = Vec::new();
         if key_usages != 0 {
-            extensions.push(critical(&KEY_USAGE, &der::flags(key_usages)));
+            extensions.push(extension::key_usage(key_usages));
         }
         if !extended.is_empty() {
-            extensions.push(extension(&EXTENDED_USAGE, &der::sequence(&extended)));
+            extensions.push(extension::extended_key_usage(&extended));
         }
-        extensions.push(critical(&BASIC_CONSTRAINTS, &der::sequence(&[])));
+        extensions.push(extension::not_a_ca());
         if let Some(id) = &self.key_id {
-            extensions.push(extension(
-                &AUTHORITY_KEY,
-                &der::sequence(&[der::plain_field(0, id)]),
-            ));
+            extensions.push(extension::authority_key_id(id));
         }
         if !csr.names.is_empty() {
-            let names: Vec<Vec<u8>> = csr.names.iter().map(alternative_name).collect();
-            extensions.push(extension(&ALTERNATIVE_NAMES, &der::sequence(&names)));
+            extensions.push(extension::subject_alt_names(&csr.names));
         }
         Ok(extensions)
     }
 }
 
 /// The key usage bits and the extended key usages of these usages.
-fn usage_bits(usages: &[String]) -> Result<(u16, Vec<Vec<u8>>), Error> {
+fn usage_bits(usages: &[String]) -> Result<(u16, Vec<&'static [u32]>), Error> {
     let bit = |usage: &str| {
         KEY_USAGES
             .iter()
@@ -231,39 +202,9 @@ fn usage_bits(usages: &[String]) -> Result<(u16, Vec<Vec<u8>>), Error> {
     let requested = EXTENDED_USAGES
         .iter()
         .filter(|(name, _)| usages.iter().any(|usage| usage == name));
-    let mut extended: Vec<Vec<u8>> = requested.map(|(_, arcs)| der::identifier(arcs)).collect();
+    let mut extended: Vec<&[u32]> = requested.map(|(_, arcs)| *arcs).collect();
     extended.dedup();
     Ok((bits, extended))
-}
-
-fn extension(name: &[u32], content: &[u8]) -> Vec<u8> {
-    der::sequence(&[der::identifier(name), der::value(der::OCTET_STRING, content)])
-}
-
-/// A critical extension: a verifier that does not know it must reject the certificate.
-fn critical(name: &[u32], content: &[u8]) -> Vec<u8> {
-    der::sequence(&[
-        der::identifier(name),
-        der::boolean_true(),
-        der::value(der::OCTET_STRING, content),
-    ])
-}
-
-fn alternative_name(name: &SubjectAltName) -> Vec<u8> {
-    match name {
-        SubjectAltName::Email(email) => der::plain_field(1, email.as_bytes()),
-        SubjectAltName::Dns(name) => der::plain_field(2, name.as_bytes()),
-        SubjectAltName::Uri(uri) => der::plain_field(6, uri.as_bytes()),
-        SubjectAltName::Address(address) => der::plain_field(7, address),
-    }
-}
-
-fn pem(der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let lines = text.as_bytes().chunks(LINE);
-    let lines = lines.map(|line| String::from_utf8_lossy(line));
-    let body: String = lines.map(|line| format!("{line}\n")).collect();
-    format!("-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n")
 }
 
 // === impl Authority ===

@@ -4,8 +4,6 @@
 //! [`mod@request`] parses a request, [`rules`] decides what each signer signs, [`issue`] issues the certificate; all
 //! three are pure. The signers are Kubernetes' own, and all of them sign with the cluster's certificate authority.
 
-mod authority_key;
-mod der;
 mod issue;
 mod request;
 mod rules;

@@ -10,10 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use setpoint_api::Stored;
 use setpoint_runtime::Error;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::extensions::{GeneralName, ParsedExtension};
-use x509_parser::prelude::FromDer;
-use x509_parser::x509::AttributeTypeAndValue;
+use setpoint_x509::GeneralName;
 
 /// A CertificateSigningRequest.
 #[derive(Debug, Default, Deserialize)]
@@ -64,20 +61,10 @@ pub(super) struct Condition {
 pub(super) struct CertificateRequest {
     pub(super) common_name: String,
     pub(super) organizations: Vec<String>,
-    pub(super) names: Vec<SubjectAltName>,
+    pub(super) names: Vec<GeneralName>,
     /// The subject and the public key, DER-encoded as in the request.
     pub(super) subject: Vec<u8>,
     pub(super) key: Vec<u8>,
-}
-
-/// A subject alternative name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SubjectAltName {
-    Email(String),
-    Dns(String),
-    Uri(String),
-    /// An IP address: four bytes or sixteen.
-    Address(Vec<u8>),
 }
 
 /// The bytes are not a PKCS #10 request.
@@ -127,41 +114,14 @@ impl CertificateRequest {
     pub(super) fn read(pem: &[u8]) -> Result<Self, ParseError> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem);
         let der = der.map_err(|_| ParseError("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
-        let parsed = X509CertificationRequest::from_der(&der);
-        let (_, request) = parsed.map_err(|error| ParseError(error.to_string()))?;
-        let csr = &request.certification_request_info;
-        let text = |part: &AttributeTypeAndValue<'_>| part.as_str().unwrap_or_default().to_owned();
-        let extensions = request.requested_extensions().into_iter().flatten();
+        let csr = setpoint_x509::CertificateRequest::from_der(&der);
+        let csr = csr.map_err(|error| ParseError(error.to_string()))?;
         Ok(Self {
-            common_name: csr
-                .subject
-                .iter_common_name()
-                .last()
-                .map(text)
-                .unwrap_or_default(),
-            organizations: csr.subject.iter_organization().map(text).collect(),
-            names: extensions.flat_map(names).collect(),
-            subject: csr.subject.as_raw().to_vec(),
-            key: csr.subject_pki.raw.to_vec(),
+            common_name: csr.subject.common_names().last().unwrap_or_default().to_owned(),
+            organizations: csr.subject.organizations().map(str::to_owned).collect(),
+            names: csr.subject_alt_names(),
+            subject: csr.subject.raw.to_vec(),
+            key: csr.public_key.raw.to_vec(),
         })
-    }
-}
-
-fn names(extension: &ParsedExtension<'_>) -> Vec<SubjectAltName> {
-    match extension {
-        ParsedExtension::SubjectAlternativeName(names) => {
-            names.general_names.iter().filter_map(name).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn name(name: &GeneralName<'_>) -> Option<SubjectAltName> {
-    match name {
-        GeneralName::RFC822Name(email) => Some(SubjectAltName::Email((*email).to_owned())),
-        GeneralName::DNSName(name) => Some(SubjectAltName::Dns((*name).to_owned())),
-        GeneralName::URI(uri) => Some(SubjectAltName::Uri((*uri).to_owned())),
-        GeneralName::IPAddress(address) => Some(SubjectAltName::Address(address.to_vec())),
-        _ => None,
     }
 }

@@ -1,6 +1,8 @@
 //! What each built-in signer signs. Pure.
 
-use crate::certificates::request::{CertificateRequest, SubjectAltName};
+use setpoint_x509::GeneralName;
+
+use crate::certificates::request::CertificateRequest;
 
 pub(super) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -30,10 +32,10 @@ pub(super) fn kubelet_client(csr: &CertificateRequest, usages: &[String]) -> Res
     of_nodes(csr)?;
     match csr.names.first() {
         None => {}
-        Some(SubjectAltName::Dns(_)) => return Err("DNS subjectAltNames are not allowed".to_owned()),
-        Some(SubjectAltName::Email(_)) => return Err("Email subjectAltNames are not allowed".to_owned()),
-        Some(SubjectAltName::Address(_)) => return Err("IP subjectAltNames are not allowed".to_owned()),
-        Some(SubjectAltName::Uri(_)) => return Err("URI subjectAltNames are not allowed".to_owned()),
+        Some(GeneralName::Dns(_)) => return Err("DNS subjectAltNames are not allowed".to_owned()),
+        Some(GeneralName::Email(_)) => return Err("Email subjectAltNames are not allowed".to_owned()),
+        Some(GeneralName::Address(_)) => return Err("IP subjectAltNames are not allowed".to_owned()),
+        Some(GeneralName::Uri(_)) => return Err("URI subjectAltNames are not allowed".to_owned()),
     }
     of_one_node(csr)?;
     exact_usages(usages, "client auth")
@@ -42,14 +44,14 @@ pub(super) fn kubelet_client(csr: &CertificateRequest, usages: &[String]) -> Res
 /// A kubelet's serving certificate.
 fn kubelet_serving(csr: &CertificateRequest, usages: &[String]) -> Result<(), String> {
     of_nodes(csr)?;
-    let has = |is: fn(&SubjectAltName) -> bool| csr.names.iter().any(is);
-    if !has(|name| matches!(name, SubjectAltName::Dns(_) | SubjectAltName::Address(_))) {
+    let has = |is: fn(&GeneralName) -> bool| csr.names.iter().any(is);
+    if !has(|name| matches!(name, GeneralName::Dns(_) | GeneralName::Address(_))) {
         return Err("DNS or IP subjectAltName is required".to_owned());
     }
-    if has(|name| matches!(name, SubjectAltName::Email(_))) {
+    if has(|name| matches!(name, GeneralName::Email(_))) {
         return Err("Email subjectAltNames are not allowed".to_owned());
     }
-    if has(|name| matches!(name, SubjectAltName::Uri(_))) {
+    if has(|name| matches!(name, GeneralName::Uri(_))) {
         return Err("URI subjectAltNames are not allowed".to_owned());
     }
     exact_usages(usages, "server auth")?;
@@ -104,13 +106,7 @@ mod tests {
     const SERVING: &str = "digital signature,server auth";
 
     #[track_caller]
-    fn check_row(
-        signer: &str,
-        who: (&str, &str),
-        name: Option<SubjectAltName>,
-        usages: &str,
-        expected: &str,
-    ) {
+    fn check_row(signer: &str, who: (&str, &str), name: Option<GeneralName>, usages: &str, expected: &str) {
         let (common_name, organizations) = who;
         let csr = CertificateRequest {
             common_name: common_name.to_owned(),
@@ -126,7 +122,7 @@ mod tests {
     #[test]
     fn the_client_certificate_of_a_node_is_for_that_node_only() {
         let node = ("system:node:a", "system:nodes");
-        let dns = Some(SubjectAltName::Dns("a".to_owned()));
+        let dns = Some(GeneralName::Dns("a".to_owned()));
         let no_dns = "DNS subjectAltNames are not allowed";
         check_row(KUBELET_CLIENT, node, None, USAGES, "");
         check_row(KUBELET_CLIENT, node, None, "digital signature,client auth", "");
@@ -155,7 +151,7 @@ mod tests {
     #[test]
     fn the_serving_certificate_of_a_node_has_addresses() {
         let node = ("system:node:a", "system:nodes");
-        let address = Some(SubjectAltName::Address(vec![10, 0, 0, 1]));
+        let address = Some(GeneralName::Address(vec![10, 0, 0, 1]));
         check_row(KUBELET_SERVING, node, address, SERVING, "");
         check_row(
             KUBELET_SERVING,

@@ -1,11 +1,9 @@
 //! ClusterTrustBundle: trust anchors (CA certificates) for the whole cluster.
 
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
-
 use setpoint_schema::fields;
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, name};
+use setpoint_x509::Certificate;
 
 use super::{GROUP, pem, signer_name};
 
@@ -129,7 +127,7 @@ fn check_anchor(block: &pem::Block) -> Option<String> {
     if block.has_headers {
         return Some("has PEM block headers".to_owned());
     }
-    let Ok((_, certificate)) = X509Certificate::from_der(&block.bytes) else {
+    let Ok(certificate) = Certificate::from_der(&block.bytes) else {
         return Some("does not parse as X.509".to_owned());
     };
     (!certificate.is_ca()).then(|| "does not have the CA bit set".to_owned())

@@ -3,13 +3,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::prelude::FromDer;
 
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
 use setpoint_strategy::columns::{self, Column, NONE};
 use setpoint_strategy::{FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, name};
+use setpoint_x509::CertificateRequest;
 
 use super::{GROUP, signer_name};
 
@@ -146,11 +145,9 @@ fn validate_request(spec: &FieldRef<'_>) {
         request.too_long(REQUEST_BYTES);
         return;
     }
-    match X509CertificationRequest::from_der(&bytes) {
+    match CertificateRequest::from_der(&bytes) {
         Err(_) => request.invalid("must be a valid PKCS#10 CSR"),
-        Ok((_, parsed)) if parsed.verify_signature().is_err() => {
-            request.invalid("must be signed by its own key")
-        }
+        Ok(parsed) if parsed.verify_signature().is_err() => request.invalid("must be signed by its own key"),
         Ok(_) => {}
     }
 }

@@ -7,8 +7,6 @@ mod status;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::prelude::FromDer;
 
 use setpoint_api::User;
 use setpoint_api::table::Cell;
@@ -17,6 +15,7 @@ use setpoint_strategy::columns::{self, Column, NONE};
 use setpoint_strategy::{
     FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, top_level,
 };
+use setpoint_x509::CertificateRequest;
 
 use super::{GROUP, pem, signer_name};
 
@@ -220,7 +219,7 @@ fn check_request(base64: &str) -> Result<(), String> {
         .first()
         .filter(|block| block.label == "CERTIFICATE REQUEST");
     let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
-    let (_, request) = X509CertificationRequest::from_der(&block.bytes)
+    let request = CertificateRequest::from_der(&block.bytes)
         .map_err(|error| format!("asn1: structure error: {error}"))?;
     request
         .verify_signature()

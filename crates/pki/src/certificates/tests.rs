@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use setpoint_x509::Certificate;
 
 use super::*;
 
@@ -37,9 +38,9 @@ fn the_front_proxy_has_its_own_ca() {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let signed_by = |certificate: &str, authority: &str| {
         let (certificate, authority) = (der(certificate), der(authority));
-        let certificate = x509_parser::parse_x509_certificate(&certificate).unwrap().1;
-        let authority = x509_parser::parse_x509_certificate(&authority).unwrap().1;
-        certificate.issuer() == authority.subject()
+        let certificate = Certificate::from_der(&certificate).unwrap();
+        let authority = Certificate::from_der(&authority).unwrap();
+        certificate.issuer == authority.subject
     };
     assert!(signed_by(
         &pki.proxy.certificate,

@@ -17,9 +17,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use sonic_rs::JsonValueTrait as _;
-
-use setpoint_schema::fields;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::kind::InvalidObject;
 
@@ -93,19 +92,40 @@ fn replace_schemas(
     Some(out)
 }
 
+/// A CRD as far as its schemas, which stay raw.
+#[derive(Deserialize)]
+struct RawCrd<'a> {
+    #[serde(borrow)]
+    spec: RawSpec<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawSpec<'a> {
+    #[serde(borrow)]
+    versions: Vec<RawVersion<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawVersion<'a> {
+    name: String,
+    #[serde(borrow, default)]
+    schema: RawSchema<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawSchema<'a> {
+    #[serde(borrow, rename = "openAPIV3Schema", default)]
+    schema: Option<&'a RawValue>,
+}
+
 /// The byte ranges of the schemas, each with the name of its version.
 fn schemas(json: &[u8]) -> Vec<(String, Range<usize>)> {
-    let Ok(versions) = sonic_rs::get(json, [fields::SPEC, fields::VERSIONS]) else {
+    let Ok(crd) = serde_json::from_slice::<RawCrd<'_>>(json) else {
         return Vec::new();
     };
-    let versions = versions.as_raw_str();
-    let found = sonic_rs::to_array_iter(versions).filter_map(|version| {
-        let version = version.ok()?;
-        let version = version.as_raw_str();
-        let name = sonic_rs::get(version, [fields::NAME]).ok()?;
-        let schema = sonic_rs::get(version, [fields::SCHEMA, fields::OPEN_APIV3_SCHEMA]).ok()?;
-        let range = byte_range(json, schema.as_raw_str())?;
-        Some((name.as_str()?.to_owned(), range))
+    let found = crd.spec.versions.into_iter().filter_map(|version| {
+        let range = byte_range(json, version.schema.schema?.get())?;
+        Some((version.name, range))
     });
     found.collect()
 }

@@ -39,14 +39,15 @@ pub(crate) const LIBRARIES_IN_SOURCE: &[&str] = &["testkit"];
 
 pub(crate) const CRATES: &[CrateRow] = &[
     row("api", 0, &[]),
-    row("pki", 0, &[]),
     row("schema", 0, &[]),
     row("store", 0, &[]),
+    row("x509", 0, &[]),
+    row("pki", 1, &["x509"]),
     row("codec", 1, &["api", "schema"]),
     row("cache", 2, &["api", "codec"]),
     row("client", 2, &["api", "codec"]),
     row("strategy", 2, &["api", "codec", "schema"]),
-    row("kinds", 3, &["api", "codec", "schema", "strategy"]),
+    row("kinds", 3, &["api", "codec", "schema", "strategy", "x509"]),
     row(
         "registry",
         4,
@@ -55,13 +56,17 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row(
         "admission",
         5,
-        &["api", "cache", "kinds", "registry", "schema", "strategy"],
+        &["api", "cache", "kinds", "registry", "schema", "strategy", "x509"],
     ),
-    row("auth", 5, &["api", "cache", "codec", "registry", "schema"]),
+    row(
+        "auth",
+        5,
+        &["api", "cache", "codec", "registry", "schema", "x509"],
+    ),
     row("runtime", 5, &["api", "cache", "client"]),
     row("apiserver", 6, &["api", "auth", "codec", "schema", "strategy"]),
     row("cli", 6, &["api", "client", "runtime", "store"]),
-    row("controllers", 6, &["api", "runtime"]),
+    row("controllers", 6, &["api", "runtime", "x509"]),
     row("dashboard", 6, &["api", "client"]),
     row("manifests", 6, &["api", "client", "codec", "runtime"]),
     row("node", 6, &["api", "client", "runtime"]),

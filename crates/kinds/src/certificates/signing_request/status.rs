@@ -2,11 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
 
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, RequestFacts, meta};
+use setpoint_x509::Certificate;
 
 use crate::certificates::pem;
 
@@ -190,7 +189,7 @@ fn check_certificate(base64: &str) -> Result<(), String> {
         if block.has_headers {
             return Err("no PEM block headers are permitted".to_owned());
         }
-        X509Certificate::from_der(&block.bytes).map_err(|_| "x509: malformed certificate".to_owned())?;
+        Certificate::from_der(&block.bytes).map_err(|_| "x509: malformed certificate".to_owned())?;
     }
     Ok(())
 }

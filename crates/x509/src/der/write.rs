@@ -1,26 +1,18 @@
-//! A minimal DER encoder (X.690), with just the types that a certificate needs.
+//! A minimal DER encoder: functions that return the encoding of one value.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub(super) const BIT_STRING: u8 = 0x03;
-pub(super) const OCTET_STRING: u8 = 0x04;
-const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
-const NULL: u8 = 0x05;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-/// Context-specific tags: primitive and constructed.
-const CONTEXT: u8 = 0x80;
-const CONTEXT_CONSTRUCTED: u8 = 0xa0;
+use super::{
+    BIT_STRING, BOOLEAN, CONTEXT, CONTEXT_CONSTRUCTED, GENERALIZED_TIME, INTEGER, NULL, OBJECT_IDENTIFIER,
+    OCTET_STRING, SEQUENCE, SET, UTC_TIME, UTF8_STRING,
+};
 
 /// From this year on a time is a GeneralizedTime, with four digits for the year.
 const LONG_YEARS: i16 = 2050;
 
 /// A tag-length-value triple.
-pub(super) fn value(tag: u8, content: &[u8]) -> Vec<u8> {
+pub fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut der = vec![tag];
     match u8::try_from(content.len()) {
         Ok(length) if length < 0x80 => der.push(length),
@@ -35,22 +27,27 @@ pub(super) fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     der
 }
 
-pub(super) fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
-    value(SEQUENCE, &parts.concat())
+pub fn sequence(elements: &[Vec<u8>]) -> Vec<u8> {
+    value(SEQUENCE, &elements.concat())
+}
+
+/// A SET of one element.
+pub fn set_of(element: &[u8]) -> Vec<u8> {
+    value(SET, element)
 }
 
 /// A constructed context-specific field with this tag number.
-pub(super) fn field(number: u8, parts: &[Vec<u8>]) -> Vec<u8> {
-    value(CONTEXT_CONSTRUCTED | number, &parts.concat())
+pub fn field(number: u8, elements: &[Vec<u8>]) -> Vec<u8> {
+    value(CONTEXT_CONSTRUCTED | number, &elements.concat())
 }
 
 /// A primitive context-specific field with this tag number.
-pub(super) fn plain_field(number: u8, bytes: &[u8]) -> Vec<u8> {
+pub fn plain_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     value(CONTEXT | number, bytes)
 }
 
 /// A non-negative INTEGER of any length.
-pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
+pub fn integer(bytes: &[u8]) -> Vec<u8> {
     let mut digits: Vec<u8> = bytes.iter().copied().skip_while(|digit| *digit == 0).collect();
     if digits.first().is_none_or(|first| *first >= 0x80) {
         digits.insert(0, 0);
@@ -58,23 +55,31 @@ pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     value(INTEGER, &digits)
 }
 
-pub(super) fn null() -> Vec<u8> {
+pub fn octets(bytes: &[u8]) -> Vec<u8> {
+    value(OCTET_STRING, bytes)
+}
+
+pub fn utf8(text: &str) -> Vec<u8> {
+    value(UTF8_STRING, text.as_bytes())
+}
+
+pub fn null() -> Vec<u8> {
     value(NULL, &[])
 }
 
-pub(super) fn boolean_true() -> Vec<u8> {
+pub fn boolean_true() -> Vec<u8> {
     value(BOOLEAN, &[0xff])
 }
 
 /// A BIT STRING of whole bytes.
-pub(super) fn bits(bytes: &[u8]) -> Vec<u8> {
+pub fn bits(bytes: &[u8]) -> Vec<u8> {
     let mut content = vec![0];
     content.extend_from_slice(bytes);
     value(BIT_STRING, &content)
 }
 
 /// A BIT STRING of named bits, the first of them the highest; trailing zero bits are dropped.
-pub(super) fn flags(set: u16) -> Vec<u8> {
+pub fn flags(set: u16) -> Vec<u8> {
     let unused = u8::try_from(set.trailing_zeros() % 8).expect("a remainder of 8 fits a byte");
     let bytes = set.to_be_bytes();
     let used = if bytes[1] == 0 { &bytes[..1] } else { &bytes[..] };
@@ -82,7 +87,7 @@ pub(super) fn flags(set: u16) -> Vec<u8> {
 }
 
 /// An OBJECT IDENTIFIER.
-pub(super) fn identifier(arcs: &[u32]) -> Vec<u8> {
+pub fn identifier(arcs: &[u32]) -> Vec<u8> {
     let mut content = vec![u8::try_from(arcs[0] * 40 + arcs[1]).expect("the first two arcs are small")];
     for arc in &arcs[2..] {
         let groups = (0..5)
@@ -99,8 +104,9 @@ pub(super) fn identifier(arcs: &[u32]) -> Vec<u8> {
     value(OBJECT_IDENTIFIER, &content)
 }
 
-pub(super) fn time(moment: Timestamp) -> Vec<u8> {
-    let time = moment.to_zoned(TimeZone::UTC);
+/// A UTCTime, or from 2050 on a GeneralizedTime.
+pub fn time(time: Timestamp) -> Vec<u8> {
+    let time = time.to_zoned(TimeZone::UTC);
     match time.year() < LONG_YEARS {
         true => value(UTC_TIME, time.strftime("%y%m%d%H%M%SZ").to_string().as_bytes()),
         false => value(
