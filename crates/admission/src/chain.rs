@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use setpoint_api::{Status, User};
 use setpoint_kinds::bootstrap::Cidr;
-use setpoint_registry::{Admit, AdmitFuture, Review};
+use setpoint_registry_api::{Admit, AdmitFuture, Review};
 
 use crate::plugins;
 

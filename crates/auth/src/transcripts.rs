@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Clock, Gvk, Gvr, Key, Status, Target, User};
 use setpoint_cache::Caches;
-use setpoint_registry::ReviewRequest;
+use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::{Tree, to_tree};
 
 use crate::access_control::AccessControl;

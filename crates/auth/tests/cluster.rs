@@ -15,7 +15,8 @@ use setpoint_auth::{
     AccessControl, Authenticate as _, Authorize as _, Credentials, Issuer, LazyCaches, keys::SigningKey,
 };
 use setpoint_cache::Caches;
-use setpoint_registry::{AdmitAll, Registry};
+use setpoint_registry::Registry;
+use setpoint_registry_api::AdmitAll;
 use setpoint_store::Store;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -11,7 +11,8 @@ use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, ResourceVersion, Serve, SystemClock, Target, User, Verb,
 };
 use setpoint_codec::strict;
-use setpoint_registry::{AdmitAll, Config, Registry};
+use setpoint_registry::{Config, Registry};
+use setpoint_registry_api::AdmitAll;
 use setpoint_schema::apply::{self, FieldManager, FieldSet};
 use setpoint_schema::{Map, Shape, Tree};
 use setpoint_store::Store;
@@ -101,7 +102,7 @@ async fn verbs() {
         bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
         kinds: Arc::new(kinds),
         admit: Arc::new(AdmitAll),
-        virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
+        virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
         clock,
         event_ttl: Duration::from_secs(3600),
         allow_privileged: false,

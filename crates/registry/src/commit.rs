@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use setpoint_api::{Key, ResourceVersion, Status, Stored};
+use setpoint_registry_api::SideWrite;
 use setpoint_schema::CanonicalJson;
 use setpoint_store::{Compare, Op, Put, Record, Revision, Txn};
 
-use crate::admit::SideWrite;
 use crate::encoded_object::{self, EncodedObject};
 use crate::request_context::RequestContext;
 use crate::{error, key, side_writes};

@@ -11,9 +11,7 @@
 
 pub mod registry;
 
-pub mod admit;
-
-pub mod virtual_resource;
+mod admission;
 
 mod request_context;
 
@@ -44,8 +42,6 @@ mod key;
 mod maintenance;
 mod metrics;
 
-pub use admit::{Admit, AdmitAll, AdmitFuture, Operation, Review, SideWrite};
 pub use error::Error;
 pub use metrics::{Metrics, VerbMetrics};
 pub use registry::{Config, Registry};
-pub use virtual_resource::{NoVirtualResources, ReviewFuture, ReviewRequest, VirtualResource};

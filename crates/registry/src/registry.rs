@@ -12,17 +12,16 @@ use setpoint_api::{
     Clock, GroupResource, Gvr, Key, Request, ResourceVersion, Response, Serve, ServeFuture, Status, Stored,
 };
 use setpoint_cache::{Cache, Caches, Progress};
+use setpoint_registry_api::{Admit, VirtualResource};
 use setpoint_store::{Revision, Store};
 use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 
-use crate::admit::Admit;
 use crate::crd::{self, CustomKinds};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::metrics::{Counters, Metrics};
 use crate::request_context::RequestContext;
 use crate::served_resources::{Resource, ServedResources, ServedVersion};
-use crate::virtual_resource::VirtualResource;
 use crate::{bootstrap, convert, error, key, maintenance, verbs};
 
 /// The components and settings of a [`Registry`].

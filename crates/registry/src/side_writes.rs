@@ -2,11 +2,11 @@
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvr, Key, Status, Stored, Target};
+use setpoint_registry_api::SideWrite;
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Txn};
 use setpoint_strategy::{Subresource, meta, top_level};
 
-use crate::admit::SideWrite;
 use crate::request_context::RequestContext;
 use crate::verbs::set_system_fields;
 use crate::{error, field_managers};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cluster::{Cluster, config_map, parse, value};
 use setpoint_api::Status;
-use setpoint_registry::{Admit, AdmitFuture, Review};
+use setpoint_registry_api::{Admit, AdmitFuture, Review};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 

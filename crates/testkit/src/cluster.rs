@@ -106,7 +106,7 @@ impl Cluster {
             bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
             kinds: Arc::new(kinds),
             admit: Arc::new(admission()),
-            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
+            virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,

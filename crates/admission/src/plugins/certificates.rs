@@ -9,7 +9,7 @@ use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use setpoint_api::Status;
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 use setpoint_x509::CertificateRequest;
 

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 
 use setpoint_api::Status;
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
 

@@ -2,7 +2,7 @@
 //! own tolerations.
 
 use setpoint_api::Status;
-use setpoint_registry::Review;
+use setpoint_registry_api::Review;
 use setpoint_schema::Tree;
 
 use crate::chain::Plugin;

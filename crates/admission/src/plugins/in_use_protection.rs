@@ -1,7 +1,7 @@
 //! StorageObjectInUseProtection: finalizers that keep volumes, claims and VolumeAttributesClasses while they are in use.
 
 use setpoint_api::Status;
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
 

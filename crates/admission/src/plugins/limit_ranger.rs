@@ -1,7 +1,7 @@
 //! LimitRanger: bounds on the requests and limits of a pod, container or claim in a namespace, and their defaults.
 
 use setpoint_api::{GroupResource, Quantity, Status};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::chain::Plugin;

@@ -2,7 +2,7 @@
 
 use setpoint_api::status::StatusCause;
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 
 use crate::chain::Plugin;
 

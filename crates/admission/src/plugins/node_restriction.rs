@@ -1,7 +1,7 @@
 //! NodeRestriction: a kubelet may write only its own Node, its lease, and the pods bound to it.
 
 use setpoint_api::{GroupResource, Key, Status, User};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
 

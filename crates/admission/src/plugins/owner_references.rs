@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use setpoint_api::Status;
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use setpoint_api::{GroupResource, Key, Status, Stored};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::chain::Plugin;

@@ -1,7 +1,7 @@
 //! RuntimeClass: a pod gets the overhead of its RuntimeClass, and its node selector and tolerations.
 
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_registry::Review;
+use setpoint_registry_api::Review;
 use setpoint_schema::{Map, Tree};
 
 use crate::chain::Plugin;

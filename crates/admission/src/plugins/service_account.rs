@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::Rng;
 
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_registry::Review;
+use setpoint_registry_api::Review;
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
 

@@ -17,7 +17,7 @@ use setpoint_api::field::{Errors, FieldError};
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_kinds::bootstrap::{Cidr, server_objects};
 use setpoint_kinds::core::service::{NO_ADDRESS, allocation};
-use setpoint_registry::{Operation, Review, SideWrite};
+use setpoint_registry_api::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
 

@@ -1,7 +1,7 @@
 //! PodTopologyLabels: a pod bound to a node gets the zone and region labels of that node.
 
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 
 use crate::chain::Plugin;
 use crate::review;

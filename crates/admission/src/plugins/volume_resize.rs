@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use setpoint_api::{GroupResource, Key, Quantity, Status};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::chain::Plugin;

@@ -32,7 +32,7 @@ impl Cluster {
             bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
             kinds: Arc::new(kinds),
             admit: Arc::new(Chain::standard(config)),
-            virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
+            virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
             clock,
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,

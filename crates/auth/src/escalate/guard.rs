@@ -1,7 +1,7 @@
 //! The escalation check as a step of admission.
 
 use setpoint_api::Status;
-use setpoint_registry::{Admit, AdmitFuture, Operation, Review};
+use setpoint_registry_api::{Admit, AdmitFuture, Operation, Review};
 use setpoint_schema::{Tree, to_tree};
 
 use super::{EscalationCheck, Write};

@@ -2,7 +2,7 @@
 
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status, User};
-use setpoint_registry::ReviewRequest;
+use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::tree::from_tree;
 use setpoint_schema::{Map, Tree};
 

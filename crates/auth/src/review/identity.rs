@@ -1,7 +1,7 @@
 //! TokenReview and SelfSubjectReview: the user of a token, or the caller.
 
 use setpoint_api::Status;
-use setpoint_registry::ReviewRequest;
+use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::time::{Precision, from_unix};
 use setpoint_schema::{Map, Tree};
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use setpoint_api::{Status, User};
-use setpoint_registry::{ReviewFuture, ReviewRequest, VirtualResource};
+use setpoint_registry_api::{ReviewFuture, ReviewRequest, VirtualResource};
 use setpoint_schema::{Map, Tree};
 
 mod access;

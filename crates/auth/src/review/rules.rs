@@ -1,7 +1,7 @@
 //! SelfSubjectRulesReview: the caller's rules in a namespace.
 
 use setpoint_api::Status;
-use setpoint_registry::ReviewRequest;
+use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::{Map, Tree};
 
 use super::{Reviews, empty_review, texts};

@@ -5,11 +5,11 @@ use bytes::Bytes;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Payload, Response, Status};
+use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::{Pack, Shape};
 
 use crate::field_managers;
 use crate::request_context::RequestContext;
-use crate::virtual_resource::ReviewRequest;
 
 /// Handles a create of a virtual resource, or of a virtual subresource of the object in the URL.
 pub(crate) async fn create_virtual(

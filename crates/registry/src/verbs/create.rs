@@ -12,11 +12,12 @@ use std::sync::Arc;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Key, Payload, Response, Status, Stored};
+use setpoint_registry_api::Operation;
 use setpoint_schema::{CanonicalJson, Tree};
 use setpoint_strategy::meta;
 
 use super::apply::AppliedConfiguration;
-use crate::admit::{AdmissionEffects, Operation};
+use crate::admission::AdmissionEffects;
 use crate::commit::Outcome;
 use crate::request_context::RequestContext;
 use crate::{error, field_managers, names};

@@ -6,9 +6,9 @@ use setpoint_api::call::Body;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
+use setpoint_registry_api::Operation;
 use setpoint_store::{Compare, Op, Txn};
 
-use crate::admit::Operation;
 use crate::commit::Outcome;
 use crate::deletion::{self, Step};
 use crate::request_context::RequestContext;

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ResourceVersion, Status, Stored};
+use setpoint_registry_api::{Operation, SideWrite};
 use setpoint_schema::Tree;
 use setpoint_strategy::{SubresourceKind, UpdateContext, meta};
 
-use crate::admit::{Operation, SideWrite};
 use crate::commit::Outcome;
 use crate::request_context::RequestContext;
 use crate::{deletion, error, field_managers, stored_object};

@@ -23,7 +23,8 @@ use setpoint_api::{
     Watch, call::Body,
 };
 use setpoint_kinds::bootstrap::{self, ServerInfo};
-use setpoint_registry::{Admit, AdmitAll, Config, Registry};
+use setpoint_registry::{Config, Registry};
+use setpoint_registry_api::{Admit, AdmitAll};
 use setpoint_store::Store;
 
 pub struct Cluster {
@@ -48,7 +49,7 @@ fn config(store: Store, clock: &Arc<ManualClock>, admit: Arc<dyn Admit>) -> Conf
         bootstrap: bootstrap::objects(&kinds, None),
         kinds: Arc::new(kinds),
         admit,
-        virtual_resources: Arc::new(setpoint_registry::NoVirtualResources),
+        virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
         clock: clock.clone(),
         event_ttl: Duration::from_secs(3600),
         allow_privileged: false,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use setpoint_api::Status;
 use setpoint_api::field::Errors;
-use setpoint_registry::Review;
+use setpoint_registry_api::Review;
 use setpoint_strategy::meta;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";

@@ -9,7 +9,7 @@ mod level;
 mod restricted;
 
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::chain::Plugin;

@@ -8,7 +8,7 @@ mod usage;
 use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Key, Quantity, Status, Stored};
-use setpoint_registry::{Operation, Review, SideWrite};
+use setpoint_registry_api::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
 
 use crate::chain::Plugin;

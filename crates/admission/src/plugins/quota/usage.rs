@@ -2,7 +2,7 @@
 
 use setpoint_api::Quantity;
 use setpoint_api::quantity::Format;
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 
 use crate::resource_list::{self, ResourceList};

@@ -3,7 +3,7 @@
 
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status};
-use setpoint_registry::{Operation, Review};
+use setpoint_registry_api::{Operation, Review};
 use setpoint_strategy::meta;
 use setpoint_strategy::name;
 

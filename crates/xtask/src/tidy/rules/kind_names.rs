@@ -12,6 +12,7 @@ const GENERIC: &[&str] = &[
     "client",
     "codec",
     "registry",
+    "registry-api",
     "runtime",
     "strategy",
 ];

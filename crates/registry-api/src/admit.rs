@@ -8,10 +8,7 @@ use std::sync::Arc;
 use setpoint_api::{GroupResource, Key, Status, Stored, User};
 use setpoint_cache::Caches;
 use setpoint_schema::Tree;
-use setpoint_strategy::{Kind, KindInfo, RequestFacts, meta};
-
-use crate::registry::Registry;
-use crate::request_context::RequestContext;
+use setpoint_strategy::{Kind, KindInfo, Kinds, RequestFacts};
 
 /// An admission chain. It runs inside the verb, on every attempt against the newest object.
 pub trait Admit: Send + Sync {
@@ -46,7 +43,21 @@ pub struct Review<'a> {
     pub side_writes: Vec<SideWrite>,
     /// Warnings for the response.
     pub warnings: Vec<String>,
-    pub(crate) registry: &'a Registry,
+    /// The other objects of the server.
+    pub reader: &'a dyn ObjectReader,
+}
+
+/// The objects and kinds of the server, which plugins read besides the object under review. The caches may lag behind
+/// the store; [`ObjectReader::find_object`] does not.
+pub trait ObjectReader: Caches {
+    /// An object, as it is in the store now.
+    fn find_object(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>>;
+
+    /// Decodes an object into a tree in normal form.
+    fn decode_object(&self, resource: &GroupResource, object: &Stored) -> Option<Tree>;
+
+    /// The kinds that are served now.
+    fn served_kinds(&self) -> Arc<Kinds>;
 }
 
 /// The operation on the object.
@@ -86,23 +97,15 @@ pub enum SideWrite {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AdmitAll;
 
-/// What admission adds to a write.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AdmissionEffects {
-    pub(crate) side_writes: Vec<SideWrite>,
-    pub(crate) warnings: Vec<String>,
-}
-
 impl Review<'_> {
     /// The caches of the server. They may lag behind the store; see [`Review::find`].
     pub fn caches(&self) -> &dyn Caches {
-        self.registry
+        self.reader
     }
 
     /// Another object, as it is in the store now.
     pub fn find(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>> {
-        let resource = self.registry.find_resource(resource)?;
-        self.registry.find(&resource, key).ok().flatten()
+        self.reader.find_object(resource, key)
     }
 
     /// The kind that a reference names.
@@ -111,13 +114,12 @@ impl Review<'_> {
             let gvk = &one.info().gvk;
             gvk.kind == kind && gvk.api_version() == api_version
         };
-        self.registry.kinds().iter().find(is_named).cloned()
+        self.reader.served_kinds().iter().find(is_named).cloned()
     }
 
     /// Decodes another object into a tree in normal form.
     pub fn decode(&self, resource: &GroupResource, object: &Stored) -> Option<Tree> {
-        let resource = self.registry.find_resource(resource)?;
-        resource.kind.decode_stored(object).ok()
+        self.reader.decode_object(resource, object)
     }
 
     /// Decodes the stored object; none in a create.
@@ -145,93 +147,5 @@ impl Admit for AdmitAll {
 
     fn validate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         Box::pin(async { Ok(()) })
-    }
-}
-
-// === impl RequestContext ===
-
-impl RequestContext<'_> {
-    /// Runs mutating admission.
-    pub(crate) async fn mutate(
-        &self,
-        operation: Operation,
-        object: &mut Tree,
-        old: Option<&Stored>,
-        dry_run: bool,
-    ) -> Result<AdmissionEffects, Status> {
-        let name = meta::name(object).to_owned();
-        let mut review = self.review(operation, &name, old, dry_run);
-        review.object = Some(object);
-        self.registry.admit.mutate(&mut review).await?;
-        Ok(AdmissionEffects::of(review))
-    }
-
-    /// Runs validating admission.
-    pub(crate) async fn admit(
-        &self,
-        operation: Operation,
-        object: Option<&mut Tree>,
-        old: Option<&Stored>,
-        dry_run: bool,
-    ) -> Result<AdmissionEffects, Status> {
-        let own = object.as_ref().map(|object| meta::name(object).to_owned());
-        let old_name = || old.map(|old| old.key().name().to_owned());
-        let name = own.or_else(old_name).unwrap_or_default();
-        let mut review = self.review(operation, &name, old, dry_run);
-        review.object = object;
-        self.registry.admit.validate(&mut review).await?;
-        Ok(AdmissionEffects::of(review))
-    }
-
-    fn review<'b>(
-        &'b self,
-        operation: Operation,
-        name: &'b str,
-        old: Option<&'b Stored>,
-        dry_run: bool,
-    ) -> Review<'b> {
-        Review {
-            operation,
-            user: &self.user,
-            kind: self.kind_info(),
-            namespace: self.namespace(),
-            name,
-            subresource: self.target.subresource.as_deref(),
-            object: None,
-            old,
-            dry_run,
-            facts: &self.facts,
-            side_writes: Vec::new(),
-            warnings: Vec::new(),
-            registry: self.registry,
-        }
-    }
-}
-
-// === impl AdmissionEffects ===
-
-impl AdmissionEffects {
-    fn of(review: Review<'_>) -> Self {
-        let effects = Self {
-            side_writes: review.side_writes,
-            warnings: Vec::new(),
-        };
-        effects.with_warnings(review.warnings)
-    }
-
-    /// The effects of mutating admission and those of validating admission.
-    pub(crate) fn and(mut self, other: Self) -> Self {
-        self.side_writes.extend(other.side_writes);
-        self.with_warnings(other.warnings)
-    }
-
-    /// Adds warnings, each once.
-    fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        for warning in warnings {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
-        }
-        self
     }
 }

@@ -1,0 +1,122 @@
+//! Calls of the admission chain, and what it adds to a write.
+
+use std::sync::Arc;
+
+use setpoint_api::{GroupResource, Key, Status, Stored};
+use setpoint_registry_api::{ObjectReader, Operation, Review, SideWrite};
+use setpoint_schema::Tree;
+use setpoint_strategy::{Kinds, meta};
+
+use crate::registry::Registry;
+use crate::request_context::RequestContext;
+
+/// What admission adds to a write.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AdmissionEffects {
+    pub(crate) side_writes: Vec<SideWrite>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl ObjectReader for Registry {
+    fn find_object(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>> {
+        let resource = self.find_resource(resource)?;
+        self.find(&resource, key).ok().flatten()
+    }
+
+    fn decode_object(&self, resource: &GroupResource, object: &Stored) -> Option<Tree> {
+        let resource = self.find_resource(resource)?;
+        resource.kind.decode_stored(object).ok()
+    }
+
+    fn served_kinds(&self) -> Arc<Kinds> {
+        self.kinds()
+    }
+}
+
+// === impl RequestContext ===
+
+impl RequestContext<'_> {
+    /// Runs mutating admission.
+    pub(crate) async fn mutate(
+        &self,
+        operation: Operation,
+        object: &mut Tree,
+        old: Option<&Stored>,
+        dry_run: bool,
+    ) -> Result<AdmissionEffects, Status> {
+        let name = meta::name(object).to_owned();
+        let mut review = self.review(operation, &name, old, dry_run);
+        review.object = Some(object);
+        self.registry.admit.mutate(&mut review).await?;
+        Ok(AdmissionEffects::of(review))
+    }
+
+    /// Runs validating admission.
+    pub(crate) async fn admit(
+        &self,
+        operation: Operation,
+        object: Option<&mut Tree>,
+        old: Option<&Stored>,
+        dry_run: bool,
+    ) -> Result<AdmissionEffects, Status> {
+        let own = object.as_ref().map(|object| meta::name(object).to_owned());
+        let old_name = || old.map(|old| old.key().name().to_owned());
+        let name = own.or_else(old_name).unwrap_or_default();
+        let mut review = self.review(operation, &name, old, dry_run);
+        review.object = object;
+        self.registry.admit.validate(&mut review).await?;
+        Ok(AdmissionEffects::of(review))
+    }
+
+    fn review<'b>(
+        &'b self,
+        operation: Operation,
+        name: &'b str,
+        old: Option<&'b Stored>,
+        dry_run: bool,
+    ) -> Review<'b> {
+        Review {
+            operation,
+            user: &self.user,
+            kind: self.kind_info(),
+            namespace: self.namespace(),
+            name,
+            subresource: self.target.subresource.as_deref(),
+            object: None,
+            old,
+            dry_run,
+            facts: &self.facts,
+            side_writes: Vec::new(),
+            warnings: Vec::new(),
+            reader: self.registry,
+        }
+    }
+}
+
+// === impl AdmissionEffects ===
+
+impl AdmissionEffects {
+    fn of(review: Review<'_>) -> Self {
+        let effects = Self {
+            side_writes: review.side_writes,
+            warnings: Vec::new(),
+        };
+        effects.with_warnings(review.warnings)
+    }
+
+    /// The effects of mutating admission and those of validating admission.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.side_writes.extend(other.side_writes);
+        self.with_warnings(other.warnings)
+    }
+
+    /// Adds warnings, each once.
+    fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        self
+    }
+}
