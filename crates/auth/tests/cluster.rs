@@ -12,10 +12,10 @@ use setpoint_api::{Clock, Gvr, Key, Payload, Request, Serve, Status, SystemClock
 use setpoint_auth::authorize::{AccessTarget, Attributes};
 use setpoint_auth::token::issuer::DEFAULT_URL;
 use setpoint_auth::{
-    AccessControl, Authenticate as _, Authorize as _, Credentials, Issuer, LazyCaches, keys::SigningKey,
+    AccessControl, Authenticate as _, Authorize as _, Credentials, Issuer, keys::SigningKey,
 };
 use setpoint_cache::Caches;
-use setpoint_registry::Registry;
+use setpoint_registry::{Registry, WatchCaches};
 use setpoint_registry_api::AdmitAll;
 use setpoint_store::Store;
 use tokio::task::JoinSet;
@@ -33,8 +33,12 @@ impl Cluster {
     async fn start() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
-        let lazy_caches = LazyCaches::new();
-        let caches: Arc<dyn Caches> = lazy_caches.clone();
+        let times = clock.clone();
+        let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
+        let kinds = setpoint_kinds::builtin();
+        let bootstrap = setpoint_kinds::bootstrap::objects(&kinds, None);
+        let watch_caches = WatchCaches::open(store, Arc::new(kinds));
+        let caches: Arc<dyn Caches> = watch_caches.clone();
         let access = AccessControl::new(
             &caches,
             &clock,
@@ -42,20 +46,16 @@ impl Cluster {
             None,
             Arc::new(|_| {}),
         );
-        let times = clock.clone();
-        let kinds = setpoint_kinds::builtin();
         let config = setpoint_registry::Config {
-            store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
-            bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
-            kinds: Arc::new(kinds),
+            caches: watch_caches,
+            bootstrap,
             admit: Arc::new(access.escalation().guard(AdmitAll)),
             virtual_resources: Arc::new(access.reviews()),
             clock,
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,
         };
-        let registry = Registry::open(config).unwrap();
-        lazy_caches.set(&(registry.clone() as Arc<dyn Caches>));
+        let registry = Registry::new(config);
         let (mut running, own) = (JoinSet::new(), registry.clone());
         running.spawn(async move { own.run(CancellationToken::new()).await.unwrap() });
         registry.started().await;

@@ -11,7 +11,7 @@ use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, ResourceVersion, Serve, SystemClock, Target, User, Verb,
 };
 use setpoint_codec::strict;
-use setpoint_registry::{Config, Registry};
+use setpoint_registry::{Config, Registry, WatchCaches};
 use setpoint_registry_api::AdmitAll;
 use setpoint_schema::apply::{self, FieldManager, FieldSet};
 use setpoint_schema::{Map, Shape, Tree};
@@ -97,17 +97,16 @@ async fn verbs() {
     let clock = Arc::new(SystemClock::new());
     let times = clock.clone();
     let kinds = setpoint_kinds::builtin();
-    let registry = Registry::open(Config {
-        store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
+    let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
+    let registry = Registry::new(Config {
         bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
-        kinds: Arc::new(kinds),
+        caches: WatchCaches::open(store, Arc::new(kinds)),
         admit: Arc::new(AdmitAll),
         virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
         clock,
         event_ttl: Duration::from_secs(3600),
         allow_privileged: false,
-    })
-    .unwrap();
+    });
     let mut running = tokio::task::JoinSet::new();
     let runner = registry.clone();
     running.spawn(async move { runner.run(CancellationToken::new()).await });

@@ -46,7 +46,7 @@ impl<'a> Feed<'a> {
             match self.watcher.next().await {
                 Ok(batch) => self.apply(batch.events, batch.revision),
                 Err(setpoint_store::Error::Compacted { .. }) => {
-                    let after = self.registry.fill_caches();
+                    let after = self.registry.caches.fill();
                     self.watcher = self.registry.store.watch(key::ROOT.as_bytes(), after)?;
                 }
                 Err(failed) => return Err(failed.into()),
@@ -60,7 +60,7 @@ impl<'a> Feed<'a> {
         counters.fed_batches.fetch_add(1, Relaxed);
         counters.fed_changes.fetch_add(events.len() as u64, Relaxed);
         let version = key::version(revision);
-        let served = self.registry.served();
+        let served = self.registry.caches.served();
         let mut changes = Changes::default();
         let several = events.len() > 1;
         for event in events {
@@ -71,7 +71,7 @@ impl<'a> Feed<'a> {
             resource.cache.apply(changes, version);
         }
         if changes_kinds {
-            self.registry.refresh_custom_kinds(version);
+            self.registry.caches.refresh_custom_kinds(version);
         }
         self.registry.progress.advance(version);
     }

@@ -11,6 +11,8 @@
 
 pub mod registry;
 
+pub mod watch_caches;
+
 mod admission;
 
 mod request_context;
@@ -45,3 +47,4 @@ mod metrics;
 pub use error::Error;
 pub use metrics::{Metrics, VerbMetrics};
 pub use registry::{Config, Registry};
+pub use watch_caches::WatchCaches;

@@ -20,7 +20,7 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
         let done = registry.store.maintain().await?;
         if let Some(compacted) = done.compacted {
             let oldest = key::version(compacted);
-            let served = registry.served();
+            let served = registry.caches.served();
             let resources = served.resources();
             resources.for_each(|resource| resource.cache.trim(oldest));
         }

@@ -1,33 +1,31 @@
-//! The [`Registry`]: the served kinds, their caches, and the tasks that keep the caches and the store up to date.
+//! The [`Registry`]: the verbs over the watch caches and the store, and the tasks that keep both up to date.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use setpoint_api::{
-    Clock, GroupResource, Gvr, Key, Request, ResourceVersion, Response, Serve, ServeFuture, Status, Stored,
-};
+use setpoint_api::{Clock, GroupResource, Gvr, Key, Request, Response, Serve, ServeFuture, Status, Stored};
 use setpoint_cache::{Cache, Caches, Progress};
 use setpoint_registry_api::{Admit, VirtualResource};
-use setpoint_store::{Revision, Store};
+use setpoint_store::Store;
 use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 
-use crate::crd::{self, CustomKinds};
+use crate::crd;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::metrics::{Counters, Metrics};
 use crate::request_context::RequestContext;
-use crate::served_resources::{Resource, ServedResources, ServedVersion};
+use crate::served_resources::{Resource, ServedVersion};
+use crate::watch_caches::WatchCaches;
 use crate::{bootstrap, convert, error, key, maintenance, verbs};
 
 /// The components and settings of a [`Registry`].
 pub struct Config {
-    pub store: Store,
-    pub kinds: Arc<Kinds>,
+    /// The store and the caches of its objects.
+    pub caches: Arc<WatchCaches>,
     /// The objects that [`Registry::run`] creates or reconciles first.
     pub bootstrap: Vec<BootstrapObject>,
     pub admit: Arc<dyn Admit>,
@@ -44,6 +42,7 @@ pub struct Config {
 /// [`Registry::run`] must be running for reads to make progress: it brings what was committed to the caches.
 pub struct Registry {
     pub(crate) store: Store,
+    pub(crate) caches: Arc<WatchCaches>,
     pub(crate) admit: Arc<dyn Admit>,
     pub(crate) virtual_resources: Arc<dyn VirtualResource>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -54,33 +53,26 @@ pub struct Registry {
     pub(crate) counters: Arc<Counters>,
     pub(crate) bootstrap: Vec<BootstrapObject>,
     started: watch::Sender<bool>,
-    served: ArcSwap<ServedResources>,
-    /// How often the served kinds were replaced; incremented after the replacement.
-    kinds_changed: watch::Sender<u64>,
 }
 
 // === impl Registry ===
 
 impl Registry {
-    /// A registry whose caches hold what the store holds.
-    pub fn open(config: Config) -> Result<Arc<Registry>, Error> {
-        let progress = Arc::new(Progress::new());
-        let registry = Self {
-            served: ArcSwap::from_pointee(ServedResources::new(config.kinds, &progress)),
-            store: config.store,
+    /// A registry that serves the objects of these caches.
+    pub fn new(config: Config) -> Arc<Registry> {
+        Arc::new(Self {
+            store: config.caches.store().clone(),
+            progress: config.caches.progress().clone(),
+            caches: config.caches,
             admit: config.admit,
             virtual_resources: config.virtual_resources,
             clock: config.clock,
             event_ttl: config.event_ttl,
             allow_privileged: config.allow_privileged,
-            progress,
             counters: Arc::default(),
             bootstrap: config.bootstrap,
             started: watch::Sender::new(false),
-            kinds_changed: watch::Sender::new(0),
-        };
-        registry.fill_caches();
-        Ok(Arc::new(registry))
+        })
     }
 
     /// Creates the bootstrap objects that are missing; then keeps the caches up to date and maintains the store, until
@@ -122,16 +114,12 @@ impl Registry {
 
     /// The kinds that are served now.
     pub fn kinds(&self) -> Arc<Kinds> {
-        self.served.load().kinds.clone()
+        self.caches.kinds()
     }
 
     /// Notifies each time the served kinds have changed.
     pub fn kinds_changed(&self) -> watch::Receiver<u64> {
-        self.kinds_changed.subscribe()
-    }
-
-    pub(crate) fn served(&self) -> Arc<ServedResources> {
-        self.served.load_full()
+        self.caches.kinds_changed()
     }
 
     pub fn store(&self) -> &Store {
@@ -144,16 +132,16 @@ impl Registry {
 
     /// The kind that a URL names, and the resource that holds its objects.
     pub(crate) fn find_version(&self, gvr: &Gvr) -> Option<ServedVersion> {
-        self.served.load().find(gvr).cloned()
+        self.caches.served().find(gvr).cloned()
     }
 
     pub(crate) fn find_resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
-        self.served.load().resource(name).cloned()
+        self.caches.served().resource(name).cloned()
     }
 
     /// The kind in every version that is served.
     pub(crate) fn versions_of(&self, info: &KindInfo) -> Vec<Arc<dyn Kind>> {
-        let served = self.served.load();
+        let served = self.caches.served();
         let versions = served
             .kinds
             .iter()
@@ -169,48 +157,6 @@ impl Registry {
         };
         let object = resource.find_or_decode(key, &record);
         object.map(Some).map_err(error::undecodable)
-    }
-
-    /// Fills the caches from a snapshot of the store. Returns the revision of the snapshot.
-    pub(crate) fn fill_caches(&self) -> Revision {
-        let snapshot = self.store.snapshot();
-        let version = key::version(snapshot.revision());
-        for resource in self.served.load().resources() {
-            let records = snapshot.prefix(resource.prefix.as_bytes());
-            let objects = records
-                .filter_map(|record| resource.decode_for_cache(&record))
-                .collect();
-            resource.cache.replace(objects, version);
-        }
-        self.progress.advance(version);
-        self.refresh_custom_kinds(version);
-        snapshot.revision()
-    }
-
-    /// Serves the kinds of the current CustomResourceDefinitions, if they have changed. Caches of new resources are
-    /// filled as of `version`, which the other caches have reached.
-    pub(crate) fn refresh_custom_kinds(&self, version: ResourceVersion) {
-        let served = self.served();
-        let Some(crds) = served.resource(&crd::resource()) else {
-            return;
-        };
-        let custom = CustomKinds::of(&crds.cache.snapshot(), &served.custom);
-        if custom.is_same(&served.custom) {
-            return;
-        }
-        let new = served.with_custom_kinds(custom, &self.progress);
-        let unknown = |resource: &&Arc<Resource>| served.resource(&resource.name).is_none();
-        for resource in new.resources().filter(unknown) {
-            let snapshot = self.store.snapshot_at(key::revision(version));
-            let snapshot = snapshot.unwrap_or_else(|_| self.store.snapshot());
-            let records = snapshot.prefix(resource.prefix.as_bytes());
-            let objects = records
-                .filter_map(|record| resource.decode_for_cache(&record))
-                .collect();
-            resource.cache.replace(objects, version);
-        }
-        self.served.store(Arc::new(new));
-        self.kinds_changed.send_modify(|times| *times += 1);
     }
 
     async fn handle(&self, request: Request) -> Result<Response, Status> {
@@ -245,14 +191,14 @@ impl Serve for Registry {
 
 impl Caches for Registry {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
-        Some(self.served.load().resource(resource)?.cache.clone())
+        self.caches.cache(resource)
     }
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
-            .field("kinds", &self.served.load().kinds.len())
+            .field("kinds", &self.kinds().len())
             .field("reached", &self.progress.version())
             .finish_non_exhaustive()
     }
@@ -261,7 +207,7 @@ impl fmt::Debug for Registry {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("kinds", &self.kinds.len())
+            .field("caches", &self.caches)
             .field("event_ttl", &self.event_ttl)
             .field("allow_privileged", &self.allow_privileged)
             .finish_non_exhaustive()

@@ -16,9 +16,10 @@ use setpoint_auth::audit::Writer;
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_kinds::bootstrap::{self, PROXY_NAME, ServerInfo};
 use setpoint_pki::Pki;
-use setpoint_registry::Registry;
+use setpoint_registry::{Registry, WatchCaches};
 use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
+use setpoint_strategy::BootstrapObject;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Up;
@@ -64,15 +65,18 @@ async fn up(args: Up) -> Result<()> {
     let data_dir = DataDir::open(&args)?;
     let pki = Pki::open(&data_dir.pki(), args.listen.ip(), PROXY_NAME, clock.now())?;
     let store = open_store(&args, &data_dir, &clock).await?;
-    let uses = TokenUses::default();
-    let (access, caches) = access::open(&data_dir.pki(), args.token_auth_file.as_deref(), &clock, &uses)?;
     let listener = Listener::bind(args.listen)
         .await
         .context("cannot serve; set another address with --listen")?;
     let address = listener.local_addr();
-    let server_info = server_info(&args, &pki, address);
-    let registry = open_registry(&args, (&store, &access), &server_info, &clock)?;
-    caches.set(&(registry.clone() as Arc<dyn Caches>));
+    let kinds = Arc::new(setpoint_kinds::builtin());
+    let bootstrap = bootstrap::objects(&kinds, Some(&server_info(&args, &pki, address)));
+    let watch_caches = WatchCaches::open(store.clone(), kinds);
+    let caches: Arc<dyn Caches> = watch_caches.clone();
+    let uses = TokenUses::default();
+    let token_file = args.token_auth_file.as_deref();
+    let access = access::open(&data_dir.pki(), token_file, &caches, &clock, &uses)?;
+    let registry = open_registry(&args, watch_caches, &access, bootstrap, &clock)?;
     let aggregation = Aggregation::open(&pki, &registry, &clock)?;
     let mut manager = manager(&registry, &aggregation, &clock);
     let mut controllers = controller_config(&args, &pki, (&registry, &aggregation), &access)?;
@@ -187,24 +191,23 @@ fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Co
 
 fn open_registry(
     args: &Up,
-    (store, access): (&Store, &AccessControl),
-    server: &ServerInfo,
+    caches: Arc<WatchCaches>,
+    access: &AccessControl,
+    bootstrap: Vec<BootstrapObject>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Registry>> {
     let rules = admission_config(args, access);
     rules.check()?;
-    let kinds = setpoint_kinds::builtin();
     let config = setpoint_registry::Config {
-        store: store.clone(),
-        bootstrap: bootstrap::objects(&kinds, Some(server)),
-        kinds: Arc::new(kinds),
+        caches,
+        bootstrap,
         admit: Arc::new(access.escalation().guard(Chain::standard(&rules))),
         virtual_resources: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
         allow_privileged: args.allow_privileged,
     };
-    Ok(Registry::open(config)?)
+    Ok(Registry::new(config))
 }
 
 /// Returns the kinds that the registry serves at the time of the call.

@@ -20,7 +20,7 @@ use setpoint_admission::Chain;
 use setpoint_api::{Clock, Key, ResourceVersion, Serve, Stored, User};
 use setpoint_cache::{Cache, Caches};
 use setpoint_client::{Client, Object};
-use setpoint_registry::{Config, Registry};
+use setpoint_registry::{Config, Registry, WatchCaches};
 use setpoint_runtime::{Context, Controller, Error, Manager};
 use setpoint_store::{Store, Watcher};
 use tokio::task::JoinSet;
@@ -102,16 +102,15 @@ impl Cluster {
     async fn serve(store: Store, clock: SteppedClock, admission: AdmissionFactory) -> Self {
         let kinds = setpoint_kinds::builtin();
         let config = Config {
-            store: store.clone(),
             bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
-            kinds: Arc::new(kinds),
+            caches: WatchCaches::open(store.clone(), Arc::new(kinds)),
             admit: Arc::new(admission()),
             virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,
         };
-        let registry = Registry::open(config).expect("an in-memory store can be read");
+        let registry = Registry::new(config);
         let mut server = JoinSet::new();
         let running = registry.clone();
         server.spawn(async move {

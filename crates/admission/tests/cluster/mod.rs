@@ -12,7 +12,7 @@ use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WriteOptions
 use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User, Verb,
 };
-use setpoint_registry::Registry;
+use setpoint_registry::{Registry, WatchCaches};
 use setpoint_store::Store;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -27,17 +27,16 @@ impl Cluster {
         let clock = Arc::new(SystemClock::new());
         let times = clock.clone();
         let kinds = setpoint_kinds::builtin();
-        let registry = Registry::open(setpoint_registry::Config {
-            store: Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis()))),
+        let store = Store::memory(setpoint_store::Config::new(Arc::new(move || times.millis())));
+        let registry = Registry::new(setpoint_registry::Config {
             bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
-            kinds: Arc::new(kinds),
+            caches: WatchCaches::open(store, Arc::new(kinds)),
             admit: Arc::new(Chain::standard(config)),
             virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
             clock,
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,
-        })
-        .unwrap();
+        });
         let mut running = JoinSet::new();
         let runner = registry.clone();
         running.spawn(async move { runner.run(CancellationToken::new()).await.unwrap() });

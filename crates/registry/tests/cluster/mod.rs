@@ -23,7 +23,7 @@ use setpoint_api::{
     Watch, call::Body,
 };
 use setpoint_kinds::bootstrap::{self, ServerInfo};
-use setpoint_registry::{Config, Registry};
+use setpoint_registry::{Config, Registry, WatchCaches};
 use setpoint_registry_api::{Admit, AdmitAll};
 use setpoint_store::Store;
 
@@ -45,9 +45,8 @@ fn memory_store() -> (Store, Arc<ManualClock>) {
 fn config(store: Store, clock: &Arc<ManualClock>, admit: Arc<dyn Admit>) -> Config {
     let kinds = setpoint_kinds::builtin();
     Config {
-        store,
         bootstrap: bootstrap::objects(&kinds, None),
-        kinds: Arc::new(kinds),
+        caches: WatchCaches::open(store, Arc::new(kinds)),
         admit,
         virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
         clock: clock.clone(),
@@ -86,14 +85,14 @@ impl Cluster {
     pub async fn on_at(store: Store, clock: Arc<ManualClock>, own: Option<ServerInfo>) -> Self {
         let config = config(store, &clock, Arc::new(AdmitAll));
         let config = Config {
-            bootstrap: bootstrap::objects(&config.kinds, own.as_ref()),
+            bootstrap: bootstrap::objects(&setpoint_kinds::builtin(), own.as_ref()),
             ..config
         };
         Self::open(config, clock).await
     }
 
     async fn open(config: Config, clock: Arc<ManualClock>) -> Self {
-        let registry = Registry::open(config).unwrap();
+        let registry = Registry::new(config);
         let mut running = JoinSet::new();
         let runner = registry.clone();
         running.spawn(async move { runner.run(CancellationToken::new()).await.unwrap() });

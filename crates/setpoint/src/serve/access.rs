@@ -7,28 +7,27 @@ use anyhow::{Context, Result};
 use setpoint_api::{Clock, Stored};
 use setpoint_auth::authenticate::TokenFile;
 use setpoint_auth::token::issuer::DEFAULT_URL;
-use setpoint_auth::{AccessControl, Issuer, LazyCaches, keys};
+use setpoint_auth::{AccessControl, Issuer, keys};
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_runtime::Caches;
 
 /// The file of the key, in the directory of the certificates.
 const KEY_FILE: &str = "service-account.key";
 
-/// Builds the access control on caches that are set later: they are the registry's, which needs the authorizer to open.
+/// Builds the access control on the server's caches.
 pub(super) fn open(
     pki: &Path,
     token_file: Option<&Path>,
+    caches: &Arc<dyn Caches>,
     clock: &Arc<dyn Clock>,
     uses: &TokenUses,
-) -> Result<(AccessControl, Arc<LazyCaches>)> {
+) -> Result<AccessControl> {
     let key = keys::load_or_generate(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
     let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
-    let lazy = LazyCaches::new();
-    let caches: Arc<dyn Caches> = lazy.clone();
     let tokens = token_file.map(read_tokens).transpose()?;
     let (uses, now) = (uses.clone(), clock.clone());
     let note = Arc::new(move |secret: &Stored| uses.note(secret, now.now()));
-    Ok((AccessControl::new(&caches, clock, issuer, tokens, note), lazy))
+    Ok(AccessControl::new(caches, clock, issuer, tokens, note))
 }
 
 fn read_tokens(file: &Path) -> Result<TokenFile> {

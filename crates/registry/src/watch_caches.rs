@@ -1,0 +1,123 @@
+//! [`WatchCaches`]: the served kinds and the caches of their objects, filled from the store.
+//!
+//! They are built before everything that reads them: the authorizers, which the registry's admission needs, and the
+//! registry itself. [`crate::Registry::run`] keeps them up to date.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use setpoint_api::{GroupResource, ResourceVersion};
+use setpoint_cache::{Cache, Caches, Progress};
+use setpoint_store::{Revision, Store};
+use setpoint_strategy::Kinds;
+
+use crate::crd::{self, CustomKinds};
+use crate::key;
+use crate::served_resources::{Resource, ServedResources};
+
+/// The watch caches of a server, one for each resource that it serves.
+pub struct WatchCaches {
+    store: Store,
+    /// The version that all caches have reached.
+    progress: Arc<Progress>,
+    served: ArcSwap<ServedResources>,
+    /// How often the served kinds were replaced; incremented after the replacement.
+    kinds_changed: watch::Sender<u64>,
+}
+
+impl WatchCaches {
+    /// Caches of these built-in kinds, and of the custom kinds in the store, with the objects that the store has.
+    pub fn open(store: Store, kinds: Arc<Kinds>) -> Arc<Self> {
+        let progress = Arc::new(Progress::new());
+        let caches = Self {
+            served: ArcSwap::from_pointee(ServedResources::new(kinds, &progress)),
+            store,
+            progress,
+            kinds_changed: watch::Sender::new(0),
+        };
+        caches.fill();
+        Arc::new(caches)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// The kinds that are served now.
+    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+        self.served.load().kinds.clone()
+    }
+
+    /// Notifies each time the served kinds have changed.
+    pub(crate) fn kinds_changed(&self) -> watch::Receiver<u64> {
+        self.kinds_changed.subscribe()
+    }
+
+    pub(crate) fn served(&self) -> arc_swap::Guard<Arc<ServedResources>> {
+        self.served.load()
+    }
+
+    /// Fills the caches from a snapshot of the store. Returns the revision of the snapshot.
+    pub(crate) fn fill(&self) -> Revision {
+        let snapshot = self.store.snapshot();
+        let version = key::version(snapshot.revision());
+        for resource in self.served().resources() {
+            let records = snapshot.prefix(resource.prefix.as_bytes());
+            let objects = records
+                .filter_map(|record| resource.decode_for_cache(&record))
+                .collect();
+            resource.cache.replace(objects, version);
+        }
+        self.progress.advance(version);
+        self.refresh_custom_kinds(version);
+        snapshot.revision()
+    }
+
+    /// Serves the kinds of the current CustomResourceDefinitions, if they have changed. Caches of new resources are
+    /// filled as of `version`, which the other caches have reached.
+    pub(crate) fn refresh_custom_kinds(&self, version: ResourceVersion) {
+        let served = self.served();
+        let Some(crds) = served.resource(&crd::resource()) else {
+            return;
+        };
+        let custom = CustomKinds::of(&crds.cache.snapshot(), &served.custom);
+        if custom.is_same(&served.custom) {
+            return;
+        }
+        let new = served.with_custom_kinds(custom, &self.progress);
+        let unknown = |resource: &&Arc<Resource>| served.resource(&resource.name).is_none();
+        for resource in new.resources().filter(unknown) {
+            let snapshot = self.store.snapshot_at(key::revision(version));
+            let snapshot = snapshot.unwrap_or_else(|_| self.store.snapshot());
+            let records = snapshot.prefix(resource.prefix.as_bytes());
+            let objects = records
+                .filter_map(|record| resource.decode_for_cache(&record))
+                .collect();
+            resource.cache.replace(objects, version);
+        }
+        self.served.store(Arc::new(new));
+        self.kinds_changed.send_modify(|times| *times += 1);
+    }
+}
+
+impl Caches for WatchCaches {
+    fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
+        Some(self.served().resource(resource)?.cache.clone())
+    }
+}
+
+impl fmt::Debug for WatchCaches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchCaches")
+            .field("kinds", &self.kinds().len())
+            .field("reached", &self.progress.version())
+            .finish_non_exhaustive()
+    }
+}
