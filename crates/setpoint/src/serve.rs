@@ -79,8 +79,7 @@ async fn up(args: Up) -> Result<()> {
     let registry = open_registry(&args, watch_caches, &access, bootstrap, &clock)?;
     let aggregation = Aggregation::open(&pki, &registry, &clock)?;
     let mut manager = manager(&registry, &aggregation, &clock);
-    let mut controllers = controller_config(&args, &pki, (&registry, &aggregation), &access)?;
-    controllers.token_uses = uses;
+    let controllers = controller_config(&args, &pki, (&registry, &aggregation), (&access, uses))?;
     add_components(&mut manager, &args, &controllers)?;
     add_api_server_controllers(&mut manager, &controllers);
     let stop = CancellationToken::new();

@@ -9,7 +9,7 @@ use setpoint_auth::token::LegacyClaims;
 use setpoint_controllers::certificates::Authority;
 use setpoint_controllers::cidr::Cidr;
 use setpoint_controllers::node_ipam::ClusterCidrs;
-use setpoint_controllers::serviceaccount_tokens::TokenGenerator;
+use setpoint_controllers::serviceaccount_tokens::{TokenGenerator, TokenUses};
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
 use setpoint_pki::Pki;
 use setpoint_registry::Registry;
@@ -22,7 +22,7 @@ pub(super) fn controller_config(
     args: &Up,
     pki: &Pki,
     (registry, aggregation): (&Arc<Registry>, &Aggregation),
-    access: &AccessControl,
+    (access, uses): (&AccessControl, TokenUses),
 ) -> Result<Config> {
     let services = args.service_cluster_ip_range.to_string();
     Ok(Config {
@@ -33,10 +33,10 @@ pub(super) fn controller_config(
         authority: Some(signing_authority(&args.controller_flags, pki)?),
         signing_duration: args.controller_flags.cluster_signing_duration,
         token_generator: Some(token_generator(access)),
+        token_uses: uses,
         autoscaler: args.controller_flags.autoscaler_settings(),
         cluster_cidrs: cluster_cidrs(&args.controller_flags, &services)?,
         terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
-        ..Config::default()
     })
 }
 
