@@ -19,6 +19,7 @@ use crate::object::Stored;
 use crate::options::{DeleteOptions, GetOptions, ListOptions, PatchType, WatchOptions, WriteOptions};
 use crate::status::Status;
 use crate::user::User;
+use crate::verb::ApiVerb;
 use crate::version::ResourceVersion;
 
 /// The API: a request in, a response or a [`Status`] out.
@@ -59,7 +60,7 @@ pub struct Target {
     pub subresource: Option<CompactString>,
 }
 
-/// The operation on the target, with its options and payload.
+/// The verb of a request, with its options and payload; [`ApiVerb`] is the verb alone.
 #[derive(Debug, Clone)]
 pub enum Verb {
     Get(GetOptions),
@@ -173,17 +174,17 @@ impl Target {
 // === impl Verb ===
 
 impl Verb {
-    /// The verb as RBAC rules, audit events and metrics spell it.
-    pub fn name(&self) -> &'static str {
+    /// The verb without its options and payload.
+    pub fn api_verb(&self) -> ApiVerb {
         match self {
-            Self::Get(_) => "get",
-            Self::List(_) => "list",
-            Self::Watch(_) => "watch",
-            Self::Create(..) => "create",
-            Self::Update(..) => "update",
-            Self::Patch(..) => "patch",
-            Self::Delete(_) => "delete",
-            Self::DeleteCollection(..) => "deletecollection",
+            Self::Get(_) => ApiVerb::Get,
+            Self::List(_) => ApiVerb::List,
+            Self::Watch(_) => ApiVerb::Watch,
+            Self::Create(..) => ApiVerb::Create,
+            Self::Update(..) => ApiVerb::Update,
+            Self::Patch(..) => ApiVerb::Patch,
+            Self::Delete(_) => ApiVerb::Delete,
+            Self::DeleteCollection(..) => ApiVerb::DeleteCollection,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Core types of the API: objects, keys, requests, responses, statuses, selectors, quantities, the clock.
+//! Core types of the API: objects, keys, requests, responses, verbs, statuses, selectors, quantities, the clock.
 //!
 //! Every other crate uses these types. Servers and clients of the API meet in one trait, [`Serve`]: a typed request in,
 //! a typed response out. This crate does no I/O, spawns no tasks and names no kind.
@@ -19,6 +19,7 @@ pub mod selector;
 pub mod status;
 pub mod table;
 pub mod user;
+pub mod verb;
 pub mod version;
 
 pub use call::{Body, List, Payload, Request, Response, Serve, ServeFuture, Target, Verb, Watch};
@@ -30,6 +31,7 @@ pub use object::{Header, Stored};
 pub use quantity::Quantity;
 pub use status::Status;
 pub use user::User;
+pub use verb::{ApiVerb, ApiVerbs, HttpVerb};
 pub use version::ResourceVersion;
 
 /// The examples of the README, compiled with the doctests.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use setpoint_api::User;
+use setpoint_api::{ApiVerb, HttpVerb, User};
 use setpoint_strategy::{Kind, Kinds};
 
 use crate::aggregate::proxy;
@@ -17,7 +17,7 @@ use crate::memo::ServedApis;
 use crate::metrics::Labels;
 use crate::request::options::StatusError;
 use crate::request::query::Query;
-use crate::request::{self, RequestInfo, Route, deadline};
+use crate::request::{self, RequestInfo, deadline};
 use crate::serve::ServerState;
 use crate::tls::Peer;
 use crate::{compression, handler, negotiate, non_resource, respond};
@@ -106,9 +106,9 @@ impl Exchange<'_> {
             drop(seat);
             return proxy::forward(self, &remote, &user, body).await;
         }
-        match &self.request_info.route {
-            Route::Resource(resource) => handler::handle(self, resource, user, body).await,
-            Route::NonResource(path) => non_resource::handle(self, path).await,
+        match self.request_info {
+            RequestInfo::Resource(resource) => handler::handle(self, resource, user, body).await,
+            RequestInfo::NonResource { path, .. } => non_resource::handle(self, path).await,
         }
     }
 
@@ -180,15 +180,15 @@ impl Exchange<'_> {
     }
 
     fn kind(&self) -> Option<&Arc<dyn Kind>> {
-        match &self.request_info.route {
-            Route::Resource(resource) => self.kinds.find(&resource.target.resource),
-            Route::NonResource(_) => None,
+        match self.request_info {
+            RequestInfo::Resource(resource) => self.kinds.find(&resource.target.resource),
+            RequestInfo::NonResource { .. } => None,
         }
     }
 
     fn labels(&self, kind: Option<&Arc<dyn Kind>>) -> Labels {
-        let labels = Labels::new(verb_label(self.request_info.verb), kind);
-        let (Route::Resource(resource), Some(kind)) = (&self.request_info.route, kind) else {
+        let labels = Labels::new(verb_label(self.request_info), kind);
+        let (RequestInfo::Resource(resource), Some(kind)) = (self.request_info, kind) else {
             return labels;
         };
         let target = &resource.target;
@@ -213,17 +213,23 @@ fn is_mutating(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// The value of the `verb` metric label.
-fn verb_label(verb: &str) -> &'static str {
-    match verb {
-        "get" => "GET",
-        "list" => "LIST",
-        "watch" => "WATCH",
-        "create" | "post" => "POST",
-        "update" | "put" => "PUT",
-        "patch" => "PATCH",
-        "delete" => "DELETE",
-        "deletecollection" => "DELETECOLLECTION",
-        _ => "other",
+/// The value of the `verb` metric label: the HTTP method, except for the verbs on collections.
+fn verb_label(request_info: &RequestInfo<'_>) -> &'static str {
+    let http_verb = match request_info {
+        RequestInfo::NonResource { verb, .. } => *verb,
+        RequestInfo::Resource(resource) => match resource.verb {
+            Some(ApiVerb::List) => return "LIST",
+            Some(ApiVerb::Watch) => return "WATCH",
+            Some(ApiVerb::DeleteCollection) => return "DELETECOLLECTION",
+            verb => verb.map(ApiVerb::http_verb),
+        },
+    };
+    match http_verb {
+        Some(HttpVerb::Get) => "GET",
+        Some(HttpVerb::Post) => "POST",
+        Some(HttpVerb::Put) => "PUT",
+        Some(HttpVerb::Patch) => "PATCH",
+        Some(HttpVerb::Delete) => "DELETE",
+        Some(HttpVerb::Head | HttpVerb::Options) | None => "other",
     }
 }

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use setpoint_api::call::Encoding;
 use setpoint_api::options::PatchType;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{Payload, Request, Status, Target, User, Verb};
+use setpoint_api::{ApiVerb, Payload, Request, Status, Target, User, Verb};
 use setpoint_codec::media::MediaType;
 use setpoint_strategy::{Kind, KindInfo, Subresource};
 use uuid::Uuid;
@@ -48,12 +48,15 @@ pub(crate) async fn handle(
     {
         return connect::handle(exchange, resource, &user, body).await;
     }
+    let verb = resource
+        .verb
+        .ok_or_else(|| Box::new(Status::method_not_allowed()))?;
     let supported = Supported::of(&**kind);
-    let negotiated = negotiate(exchange, supported)?;
-    check_fields(exchange, kind.info())?;
+    let negotiated = negotiate(exchange, verb, supported)?;
+    check_fields(exchange, verb, kind.info())?;
     let include_object = IncludeObject::parse(exchange.query, negotiated.representation)?;
     let deadline = deadline::read(exchange.query)?;
-    let payload = read_payload(exchange, supported, body).await?;
+    let payload = read_payload(exchange, verb, supported, body).await?;
     if let Some(payload) = &payload {
         exchange
             .audit
@@ -61,8 +64,8 @@ pub(crate) async fn handle(
     }
     let request = Request {
         user,
-        target: target(resource, exchange.request_info.verb),
-        verb: verb(exchange, resource, payload)?,
+        target: target(resource, verb),
+        verb: with_options(verb, exchange, resource, payload)?,
     };
     check_deletion(exchange, &request)?;
     let result = call(exchange.shared, request, deadline).await?;
@@ -80,8 +83,8 @@ pub(crate) async fn handle(
 }
 
 /// Rejects field selectors the kind does not support. This error takes precedence over all other errors in the options.
-fn check_fields(exchange: &Exchange<'_>, info: &KindInfo) -> Result<(), StatusError> {
-    if !matches!(exchange.request_info.verb, "list" | "watch" | "deletecollection") {
+fn check_fields(exchange: &Exchange<'_>, verb: ApiVerb, info: &KindInfo) -> Result<(), StatusError> {
+    if !matches!(verb, ApiVerb::List | ApiVerb::Watch | ApiVerb::DeleteCollection) {
         return Ok(());
     }
     let Some(Ok(fields)) = exchange
@@ -95,15 +98,19 @@ fn check_fields(exchange: &Exchange<'_>, info: &KindInfo) -> Result<(), StatusEr
     unknown.map_or(Ok(()), |message| Err(Box::new(Status::bad_request(message))))
 }
 
-fn negotiate(exchange: &Exchange<'_>, supported: Supported) -> Result<Negotiated, StatusError> {
+fn negotiate(
+    exchange: &Exchange<'_>,
+    verb: ApiVerb,
+    supported: Supported,
+) -> Result<Negotiated, StatusError> {
     let headers = &exchange.head.headers;
-    match exchange.request_info.verb {
-        "watch" => negotiate::watch(headers, supported),
+    match verb {
+        ApiVerb::Watch => negotiate::watch(headers, supported),
         verb => negotiate::resource(
             headers,
             exchange.query,
             supported,
-            matches!(verb, "list" | "deletecollection"),
+            matches!(verb, ApiVerb::List | ApiVerb::DeleteCollection),
         ),
     }
 }
@@ -124,7 +131,7 @@ fn find_kind<'a>(
         };
     };
     let info = kind.info();
-    if info.is_custom && !fits_scope(info, &resource.target, exchange.request_info.verb) {
+    if info.is_custom && !fits_scope(info, resource) {
         return Ok(None);
     }
     match is_served(info, resource) {
@@ -134,10 +141,10 @@ fn find_kind<'a>(
 }
 
 /// Whether a path fits the scope of a custom resource; if not, the response is a plain 404 page.
-fn fits_scope(info: &KindInfo, target: &Target, verb: &str) -> bool {
-    match &target.namespace {
+fn fits_scope(info: &KindInfo, resource: &ResourceRequest) -> bool {
+    match &resource.target.namespace {
         Some(_) => info.is_namespaced(),
-        None => !info.is_namespaced() || matches!(verb, "list" | "watch"),
+        None => !info.is_namespaced() || matches!(resource.verb, Some(ApiVerb::List | ApiVerb::Watch)),
     }
 }
 
@@ -172,19 +179,18 @@ fn check_verb(
     resource: &ResourceRequest,
     info: &KindInfo,
 ) -> Result<(), StatusError> {
-    let (verb, target) = (exchange.request_info.verb, &resource.target);
-    if stream_of(info, resource)
-        .is_some_and(|stream| connect::takes_paths(&stream) || stream.verbs.contains(&verb))
-    {
+    let target = &resource.target;
+    let has_verb = |found: Subresource| resource.verb.is_some_and(|verb| found.verbs.contains(verb));
+    if stream_of(info, resource).is_some_and(|stream| connect::takes_paths(&stream) || has_verb(stream)) {
         return check_name(target);
     }
     let allowed = match &target.subresource {
         // For custom resources the registry itself reports a missing subresource.
-        Some(name) => info
-            .find_subresource(name)
-            .map_or(info.is_custom, |found| found.verbs.contains(&verb)),
+        Some(name) => info.find_subresource(name).map_or(info.is_custom, has_verb),
         // For these it also reports verbs that are no longer served.
-        None => (info.is_custom || info.allows(verb)) && fits_target(verb, target, info.is_namespaced()),
+        None => resource.verb.is_some_and(|verb| {
+            (info.is_custom || info.allows(verb)) && fits_target(verb, target, info.is_namespaced())
+        }),
     };
     match allowed && exchange.head.method != http::Method::HEAD {
         true => check_name(target),
@@ -194,12 +200,12 @@ fn check_verb(
 
 /// Whether a verb applies to the target: create and deletecollection to a collection in one namespace, update and patch
 /// to an object. Across all namespaces there are only reads.
-fn fits_target(verb: &str, target: &Target, namespaced: bool) -> bool {
+fn fits_target(verb: ApiVerb, target: &Target, namespaced: bool) -> bool {
     let all_namespaces = namespaced && target.namespace.is_none();
     match verb {
-        "create" | "deletecollection" => target.name.is_none() && !all_namespaces,
-        "update" | "patch" => target.name.is_some(),
-        _ => true,
+        ApiVerb::Create | ApiVerb::DeleteCollection => target.name.is_none() && !all_namespaces,
+        ApiVerb::Update | ApiVerb::Patch => target.name.is_some(),
+        ApiVerb::Get | ApiVerb::List | ApiVerb::Watch | ApiVerb::Delete => true,
     }
 }
 
@@ -214,9 +220,9 @@ fn check_name(target: &Target) -> Result<(), StatusError> {
 }
 
 /// The target passed to `Serve`. A watch of a single name becomes a watch of the collection with a field selector.
-fn target(resource: &ResourceRequest, verb: &str) -> Target {
+fn target(resource: &ResourceRequest, verb: ApiVerb) -> Target {
     match verb {
-        "watch" => Target {
+        ApiVerb::Watch => Target {
             name: None,
             ..resource.target.clone()
         },
@@ -224,7 +230,9 @@ fn target(resource: &ResourceRequest, verb: &str) -> Target {
     }
 }
 
-fn verb(
+/// The verb with its options and payload.
+fn with_options(
+    verb: ApiVerb,
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     payload: Option<Payload>,
@@ -232,19 +240,19 @@ fn verb(
     let query = exchange.query;
     let agent = header(&exchange.head.headers, &USER_AGENT);
     let body = |payload: Option<Payload>| payload.unwrap_or_else(|| Payload::json(""));
-    match exchange.request_info.verb {
-        "get" => Ok(Verb::Get(options::get(query)?)),
-        "list" => Ok(Verb::List(options::list(query)?)),
-        "watch" => watch(exchange, resource),
-        "create" => Ok(Verb::Create(
+    match verb {
+        ApiVerb::Get => Ok(Verb::Get(options::get(query)?)),
+        ApiVerb::List => Ok(Verb::List(options::list(query)?)),
+        ApiVerb::Watch => watch(exchange, resource),
+        ApiVerb::Create => Ok(Verb::Create(
             body(payload),
             options::write(query, "CreateOptions", agent)?,
         )),
-        "update" => Ok(Verb::Update(
+        ApiVerb::Update => Ok(Verb::Update(
             body(payload),
             options::write(query, "UpdateOptions", agent)?,
         )),
-        "patch" => {
+        ApiVerb::Patch => {
             let patch_type = patch_type(header(&exchange.head.headers, &CONTENT_TYPE))?;
             Ok(Verb::Patch(
                 patch_type,
@@ -252,12 +260,11 @@ fn verb(
                 options::patch(query, patch_type, agent)?,
             ))
         }
-        "delete" => Ok(Verb::Delete(delete::read(query, payload.as_ref())?)),
-        "deletecollection" => Ok(Verb::DeleteCollection(
+        ApiVerb::Delete => Ok(Verb::Delete(delete::read(query, payload.as_ref())?)),
+        ApiVerb::DeleteCollection => Ok(Verb::DeleteCollection(
             delete::read_collection(query, payload.as_ref())?,
             options::list(query)?,
         )),
-        _ => Err(Box::new(Status::method_not_allowed())),
     }
 }
 
@@ -284,18 +291,19 @@ fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, St
 /// is a body.
 async fn read_payload(
     exchange: &Exchange<'_>,
+    verb: ApiVerb,
     supported: Supported,
     body: &mut Option<Incoming>,
 ) -> Result<Option<Payload>, StatusError> {
-    if matches!(exchange.request_info.verb, "get" | "list" | "watch") {
+    if verb.is_read() {
         return Ok(None);
     }
     let content_type = header(&exchange.head.headers, &CONTENT_TYPE);
-    let encoding = match exchange.request_info.verb {
-        "patch" => patch_type(content_type).map(patch_encoding),
+    let encoding = match verb {
+        ApiVerb::Patch => patch_type(content_type).map(patch_encoding),
         _ => encoding(content_type, supported),
     };
-    let may_be_empty = matches!(exchange.request_info.verb, "delete" | "deletecollection");
+    let may_be_empty = matches!(verb, ApiVerb::Delete | ApiVerb::DeleteCollection);
     if !may_be_empty && let Err(unknown) = encoding {
         return Err(unknown);
     }

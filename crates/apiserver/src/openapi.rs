@@ -27,6 +27,7 @@ mod operations;
 mod parameters;
 mod v2;
 mod v3;
+mod verb_spec;
 
 /// Media types of the protobuf encoding: the current one, and the one of older clients.
 const V2_PROTOBUF: [&str; 2] = [

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{Gvr, Target};
+use setpoint_api::{ApiVerb, Gvr, HttpVerb, Target};
 use setpoint_auth::authorize::{AccessTarget, Attributes};
 
 pub mod deadline;
@@ -22,23 +22,22 @@ use query::Query;
 
 /// A parsed request, before authorization (upstream: `RequestInfo`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestInfo<'a> {
-    /// The verb as RBAC rules spell it.
-    pub verb: &'static str,
-    pub route: Route<'a>,
-}
-
-/// The route of a request: a resource, or a non-resource path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Route<'a> {
+pub enum RequestInfo<'a> {
+    /// A request for a resource.
     Resource(ResourceRequest),
-    /// A non-resource path: discovery, health, metrics.
-    NonResource(Cow<'a, str>),
+    /// A request for a non-resource path: discovery, health, metrics.
+    NonResource {
+        /// `None` for methods such as TRACE.
+        verb: Option<HttpVerb>,
+        path: Cow<'a, str>,
+    },
 }
 
-/// The resource part of a request, with the attributes that authorization sees.
+/// A request for a resource, with the attributes that authorization sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceRequest {
+    /// `None` for methods such as OPTIONS, which only a proxy takes.
+    pub verb: Option<ApiVerb>,
     pub target: Target,
     /// The namespace for authorization. For a Namespace object this is its own name.
     pub namespace: String,
@@ -64,13 +63,10 @@ pub fn parse<'a>(method: &Method, path: &'a str, query: &Query<'_>) -> RequestIn
     match split_version(&path)
         .and_then(|(group, version, rest)| resource(method, group, version, rest, query))
     {
-        Some((verb, resource)) => RequestInfo {
-            verb,
-            route: Route::Resource(resource),
-        },
-        None => RequestInfo {
-            verb: method_name(method),
-            route: Route::NonResource(path),
+        Some(resource) => RequestInfo::Resource(resource),
+        None => RequestInfo::NonResource {
+            verb: http_verb(method),
+            path,
         },
     }
 }
@@ -92,7 +88,7 @@ fn resource(
     version: &str,
     rest: &str,
     query: &Query<'_>,
-) -> Option<(&'static str, ResourceRequest)> {
+) -> Option<ResourceRequest> {
     let (legacy_watch, rest) = match rest.strip_prefix("watch/") {
         Some(rest) => (true, rest),
         None => (false, rest),
@@ -115,7 +111,8 @@ fn resource(
         subresource: subresource.map(Into::into),
     };
     let fields = selected_fields(query);
-    let request = ResourceRequest {
+    Some(ResourceRequest {
+        verb: api_verb(method, name.is_some(), legacy_watch, query),
         namespace: if is_namespace { name } else { namespace }
             .unwrap_or_default()
             .to_owned(),
@@ -125,8 +122,7 @@ fn resource(
         fields,
         target,
         has_subpath,
-    };
-    Some((verb(method, name.is_some(), legacy_watch, query), request))
+    })
 }
 
 /// Splits `namespaces/a/pods` into `a` and `pods`. A Namespace object and its subresources are not split.
@@ -145,19 +141,19 @@ fn is_namespace_subresource(inside: &str) -> bool {
     NAMESPACE_SUBRESOURCES.contains(&first)
 }
 
-fn verb(method: &Method, named: bool, legacy_watch: bool, query: &Query<'_>) -> &'static str {
-    match *method {
-        Method::GET | Method::HEAD if legacy_watch => "watch",
-        Method::GET | Method::HEAD if named => "get",
-        Method::GET | Method::HEAD if query.flag("watch").unwrap_or_default() => "watch",
-        Method::GET | Method::HEAD => "list",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE if named => "delete",
-        Method::DELETE => "deletecollection",
-        _ => "",
-    }
+fn api_verb(method: &Method, named: bool, legacy_watch: bool, query: &Query<'_>) -> Option<ApiVerb> {
+    Some(match *method {
+        Method::GET | Method::HEAD if legacy_watch => ApiVerb::Watch,
+        Method::GET | Method::HEAD if named => ApiVerb::Get,
+        Method::GET | Method::HEAD if query.flag("watch").unwrap_or_default() => ApiVerb::Watch,
+        Method::GET | Method::HEAD => ApiVerb::List,
+        Method::POST => ApiVerb::Create,
+        Method::PUT => ApiVerb::Update,
+        Method::PATCH => ApiVerb::Patch,
+        Method::DELETE if named => ApiVerb::Delete,
+        Method::DELETE => ApiVerb::DeleteCollection,
+        _ => return None,
+    })
 }
 
 /// The field selector. An invalid one counts as empty here and is rejected when the options are parsed.
@@ -166,37 +162,45 @@ fn selected_fields(query: &Query<'_>) -> FieldSelector {
     selector.parse().unwrap_or_default()
 }
 
-/// The verb of a non-resource request, as RBAC rules spell it.
-fn method_name(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "get",
-        Method::HEAD => "head",
-        Method::POST => "post",
-        Method::PUT => "put",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        Method::OPTIONS => "options",
-        _ => "",
-    }
+/// The verb of a non-resource request.
+fn http_verb(method: &Method) -> Option<HttpVerb> {
+    Some(match *method {
+        Method::GET => HttpVerb::Get,
+        Method::HEAD => HttpVerb::Head,
+        Method::POST => HttpVerb::Post,
+        Method::PUT => HttpVerb::Put,
+        Method::PATCH => HttpVerb::Patch,
+        Method::DELETE => HttpVerb::Delete,
+        Method::OPTIONS => HttpVerb::Options,
+        _ => return None,
+    })
 }
 
 // === impl RequestInfo ===
 
 impl RequestInfo<'_> {
+    /// The verb as RBAC rules and audit events spell it; empty for a method that has none.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Resource(resource) => resource.verb.map_or("", ApiVerb::as_str),
+            Self::NonResource { verb, .. } => verb.map_or("", HttpVerb::as_str),
+        }
+    }
+
     /// Whether the request is long-running: a watch, or a stream such as exec or proxy.
     pub fn is_long_running(&self) -> bool {
-        let Route::Resource(resource) = &self.route else {
+        let Self::Resource(resource) = self else {
             return false;
         };
         let subresource = resource.target.subresource.as_deref().unwrap_or_default();
-        self.verb == "watch" || STREAMS.contains(&subresource)
+        resource.verb == Some(ApiVerb::Watch) || STREAMS.contains(&subresource)
     }
 
     /// The attributes for authorization.
     pub fn attributes(&self) -> Attributes<'_> {
-        let resource = match &self.route {
-            Route::NonResource(path) => return Attributes::new(self.verb, AccessTarget::Path(path)),
-            Route::Resource(resource) => resource,
+        let resource = match self {
+            Self::NonResource { path, .. } => return Attributes::new(self.verb(), AccessTarget::Path(path)),
+            Self::Resource(resource) => resource,
         };
         let object = AccessTarget::Resource {
             group: &resource.target.resource.group,
@@ -207,7 +211,7 @@ impl RequestInfo<'_> {
         };
         Attributes {
             fields: Some(&resource.fields),
-            ..Attributes::new(self.verb, object)
+            ..Attributes::new(self.verb(), object)
         }
     }
 }

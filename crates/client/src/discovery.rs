@@ -11,7 +11,7 @@ mod mapper;
 use std::sync::Arc;
 
 use compact_str::CompactString;
-use setpoint_api::{Gvk, Gvr, Status};
+use setpoint_api::{ApiVerb, Gvk, Gvr, Status};
 
 use crate::http::Http;
 
@@ -75,9 +75,9 @@ async fn version_at(http: &Http, path: &str) -> Vec<ApiResource> {
 impl ApiResource {
     /// Whether the resource can be listed and watched, so that an informer can follow it.
     pub fn is_watchable(&self) -> bool {
-        ["list", "watch"]
+        [ApiVerb::List, ApiVerb::Watch]
             .iter()
-            .all(|verb| self.verbs.iter().any(|own| own == verb))
+            .all(|verb| self.verbs.iter().any(|own| own == verb.as_str()))
     }
 
     /// Whether it has a status subresource.

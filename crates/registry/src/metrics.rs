@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use setpoint_api::ApiVerb;
+
 /// A reading of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// By verb, in the order of [`VerbMetrics::NAMES`].
+    /// By verb, in the order of [`ApiVerb::ALL`].
     pub verbs: [VerbMetrics; 8],
     /// Updates that had a conflict: returned to the caller, or retried by the server.
     pub conflicts: u64,
@@ -24,20 +26,6 @@ pub struct VerbMetrics {
     pub failed: u64,
 }
 
-impl VerbMetrics {
-    /// The verbs, as metrics spell them.
-    pub const NAMES: [&'static str; 8] = [
-        "get",
-        "list",
-        "watch",
-        "create",
-        "update",
-        "patch",
-        "delete",
-        "deletecollection",
-    ];
-}
-
 /// The counters behind [`Metrics`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -51,11 +39,9 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn count(&self, verb: &str, failed: bool) {
-        let at = VerbMetrics::NAMES.iter().position(|name| *name == verb);
-        let at = at.expect("every verb has a counter");
-        self.requests[at].fetch_add(1, Relaxed);
-        self.failed[at].fetch_add(u64::from(failed), Relaxed);
+    pub(crate) fn count(&self, verb: ApiVerb, failed: bool) {
+        self.requests[verb as usize].fetch_add(1, Relaxed);
+        self.failed[verb as usize].fetch_add(u64::from(failed), Relaxed);
     }
 
     pub(crate) fn read(&self) -> Metrics {

@@ -160,7 +160,7 @@ impl Registry {
     }
 
     async fn handle(&self, request: Request) -> Result<Response, Status> {
-        let verb = request.verb.name();
+        let verb = request.verb.api_verb();
         let result = match self.find_version(&request.target.resource) {
             Some(served) => {
                 let context = RequestContext::new(self, served, request.user, request.target);

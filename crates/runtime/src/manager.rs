@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
-use setpoint_api::{Clock, Request, ServeFuture, Status, SystemClock};
+use setpoint_api::{ApiVerb, Clock, Request, ServeFuture, Status, SystemClock};
 use setpoint_cache::Caches;
 use setpoint_client::{Client, Object};
 use tokio::net::TcpListener;
@@ -154,9 +154,15 @@ impl Manager {
     /// The RBAC rules that the process needs: those of its controllers, those to write events, and those to hold the lease.
     pub fn rbac_rules(&self) -> RbacRules {
         let mut rbac_rules = self.rbac_rules.clone();
-        rbac_rules.add(Event::resource().group_resource(), &["create", "update", "patch"]);
+        rbac_rules.add(
+            Event::resource().group_resource(),
+            [ApiVerb::Create, ApiVerb::Update, ApiVerb::Patch],
+        );
         if self.election.is_some() {
-            rbac_rules.add(Lease::resource().group_resource(), &["get", "create", "update"]);
+            rbac_rules.add(
+                Lease::resource().group_resource(),
+                [ApiVerb::Get, ApiVerb::Create, ApiVerb::Update],
+            );
         }
         rbac_rules
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use setpoint_api::GroupResource;
+use setpoint_api::{ApiVerb, GroupResource};
 
 /// Verbs on resources. Duplicates are merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,12 +11,14 @@ pub struct RbacRules {
 }
 
 /// The verbs of an informer and of a live read.
-const READ: &[&str] = &["get", "list", "watch"];
-const CHANGE: &[&str] = &["update", "patch"];
+const READ: [ApiVerb; 3] = [ApiVerb::Get, ApiVerb::List, ApiVerb::Watch];
+const CHANGE: [ApiVerb; 2] = [ApiVerb::Update, ApiVerb::Patch];
 
 impl RbacRules {
-    /// Adds verbs on a resource or on a subresource such as `foos/status`.
-    pub fn add(&mut self, resource: GroupResource, verbs: &[&'static str]) {
+    /// Adds verbs on a resource or on a subresource such as `foos/status`: API verbs, or as text those that only RBAC
+    /// knows, such as `impersonate`.
+    pub fn add(&mut self, resource: GroupResource, verbs: impl IntoIterator<Item = impl Into<&'static str>>) {
+        let verbs = verbs.into_iter().map(Into::into);
         self.verbs.entry(resource).or_default().extend(verbs);
     }
 
@@ -27,8 +29,11 @@ impl RbacRules {
 
     /// Adds the verbs to reconcile the objects of a resource, including their finalizers and status.
     pub fn reconcile(&mut self, resource: GroupResource) {
-        self.add(subresource(&resource, "status"), &["get", "update", "patch"]);
-        self.add(subresource(&resource, "finalizers"), &["update"]);
+        self.add(
+            subresource(&resource, "status"),
+            [ApiVerb::Get, ApiVerb::Update, ApiVerb::Patch],
+        );
+        self.add(subresource(&resource, "finalizers"), [ApiVerb::Update]);
         self.add(resource.clone(), READ);
         self.add(resource, CHANGE);
     }
@@ -37,7 +42,7 @@ impl RbacRules {
     pub fn own(&mut self, resource: GroupResource) {
         self.add(resource.clone(), READ);
         self.add(resource.clone(), CHANGE);
-        self.add(resource, &["create", "delete"]);
+        self.add(resource, [ApiVerb::Create, ApiVerb::Delete]);
     }
 
     /// Adds all rules of another set.
@@ -73,7 +78,7 @@ mod tests {
         rules.reconcile(foos.clone());
         rules.read(pods.clone());
         let mut more = RbacRules::default();
-        more.add(pods.clone(), &["get", "delete"]);
+        more.add(pods.clone(), ["get", "delete"]);
         rules.extend(&more);
         let lines: Vec<String> = rules
             .iter()

@@ -3,8 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
+use setpoint_api::ApiVerb;
 use setpoint_apiserver::metrics::{Buckets, MetricsSource, TextEncoder};
-use setpoint_registry::{Registry, VerbMetrics};
+use setpoint_registry::Registry;
 use setpoint_runtime::{Manager, Recorder, metrics};
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
 
@@ -66,16 +67,16 @@ fn write_registry(text: &mut TextEncoder, registry: &Registry) {
         "counter",
         "Requests to the registry, over HTTP or from within the process.",
     );
-    for (verb, counts) in VerbMetrics::NAMES.iter().zip(metrics.verbs) {
+    for (verb, counts) in ApiVerb::ALL.into_iter().zip(metrics.verbs) {
         let done = counts.requests - counts.failed;
         text.sample(
             "setpoint_registry_requests_total",
-            &[("verb", verb), ("outcome", "done")],
+            &[("verb", verb.as_str()), ("outcome", "done")],
             done,
         );
         text.sample(
             "setpoint_registry_requests_total",
-            &[("verb", verb), ("outcome", "refused")],
+            &[("verb", verb.as_str()), ("outcome", "refused")],
             counts.failed,
         );
     }

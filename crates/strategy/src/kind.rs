@@ -13,7 +13,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::object::Header;
 use setpoint_api::options::FieldValidation;
 use setpoint_api::table::{Cell, ColumnDefinition};
-use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
+use setpoint_api::{ApiVerb, Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
 use setpoint_schema::{CanonicalJson, Shape, Tree};
 
@@ -223,13 +223,13 @@ impl KindInfo {
     }
 
     /// Whether the main resource supports this verb.
-    pub fn allows(&self, verb: &str) -> bool {
-        self.rules.verbs.contains(&verb)
+    pub fn allows(&self, verb: ApiVerb) -> bool {
+        self.rules.verbs.contains(verb)
     }
 
     /// Whether objects of the kind can be read. Reviews and bindings can only be created.
     pub fn has_items(&self) -> bool {
-        self.rules.verbs.iter().any(|verb| *verb != "create")
+        self.rules.verbs.iter().any(|verb| verb != ApiVerb::Create)
     }
 
     pub fn find_subresource(&self, name: &str) -> Option<Subresource> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use setpoint_api::User;
+use setpoint_api::{ApiVerb, ApiVerbs, User};
 use setpoint_schema::{EmptyCollections, Tree, fields};
 
 use crate::columns::{self, Column};
@@ -187,7 +187,7 @@ pub enum NameRule {
 /// How the generic verbs treat a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    pub verbs: &'static [&'static str],
+    pub verbs: ApiVerbs,
     pub name: NameRule,
     /// Whether an update of a missing object creates it.
     pub create_on_update: bool,
@@ -250,7 +250,7 @@ pub struct FieldLabel {
 pub struct Subresource {
     pub name: &'static str,
     pub kind: SubresourceKind,
-    pub verbs: &'static [&'static str],
+    pub verbs: ApiVerbs,
     /// Group, version and kind of its body; empty for the object's own.
     pub body_kind: (&'static str, &'static str, &'static str),
 }
@@ -298,16 +298,7 @@ impl Names {
 
 impl Rules {
     pub const DEFAULT: Self = Self {
-        verbs: &[
-            "create",
-            "delete",
-            "deletecollection",
-            "get",
-            "list",
-            "patch",
-            "update",
-            "watch",
-        ],
+        verbs: ApiVerbs::ALL,
         name: NameRule::Subdomain,
         create_on_update: false,
         unconditional_update: true,
@@ -333,7 +324,7 @@ impl Rules {
 
     /// For virtual resources, whose objects are not stored.
     pub const VIRTUAL: Self = Self {
-        verbs: &["create"],
+        verbs: ApiVerbs::new(&[ApiVerb::Create]),
         stored: false,
         ..Self::DEFAULT
     };
@@ -374,17 +365,20 @@ impl FieldLabel {
 // === impl Subresource ===
 
 impl Subresource {
+    /// The verbs of a subresource that reads and changes a part of the object.
+    pub const GET_AND_CHANGE: ApiVerbs = ApiVerbs::new(&[ApiVerb::Get, ApiVerb::Patch, ApiVerb::Update]);
+
     pub const STATUS: Self = Self {
         name: "status",
         kind: SubresourceKind::Status,
-        verbs: &["get", "patch", "update"],
+        verbs: Self::GET_AND_CHANGE,
         body_kind: ("", "", ""),
     };
 
     pub const SCALE: Self = Self {
         name: "scale",
         kind: SubresourceKind::Scale,
-        verbs: &["get", "patch", "update"],
+        verbs: Self::GET_AND_CHANGE,
         body_kind: ("autoscaling", "v1", "Scale"),
     };
 
@@ -402,7 +396,7 @@ impl Subresource {
     /// A streaming subresource; `kind` is the type of its options.
     pub const fn connect(
         name: &'static str,
-        verbs: &'static [&'static str],
+        verbs: ApiVerbs,
         kind: (&'static str, &'static str, &'static str),
     ) -> Self {
         Self {
@@ -414,7 +408,7 @@ impl Subresource {
     }
 
     /// A subresource that updates some fields of the object.
-    pub const fn partial(name: &'static str, verbs: &'static [&'static str]) -> Self {
+    pub const fn partial(name: &'static str, verbs: ApiVerbs) -> Self {
         Self {
             name,
             kind: SubresourceKind::Partial,
@@ -428,7 +422,7 @@ impl Subresource {
         Self {
             name,
             kind: SubresourceKind::Action,
-            verbs: &["create"],
+            verbs: ApiVerbs::new(&[ApiVerb::Create]),
             body_kind: kind,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use setpoint_api::{GroupResource, Request, Response, Serve, ServeFuture, Status};
+use setpoint_api::{ApiVerb, GroupResource, Request, Response, Serve, ServeFuture, Status};
 use setpoint_runtime::RbacRules;
 
 use crate::crash::{Crash, CrashTrigger, Delivery};
@@ -40,8 +40,8 @@ type RejectFn = Box<dyn Fn(&RecordedRequest) -> Option<Status> + Send>;
 pub struct RecordedRequest {
     /// The name of the user: for components, the component name.
     pub user: String,
-    /// The verb: `create`, `list`.
-    pub verb: &'static str,
+    /// The verb, without its options.
+    pub verb: ApiVerb,
     /// Empty for the core group.
     pub group: String,
     /// The resource, with the subresource if there is one: `pods/binding`.
@@ -111,7 +111,7 @@ impl Interceptor {
     pub fn undeclared(&self, user: &str, rights: &RbacRules) -> Vec<String> {
         let calls = self.calls.lock();
         let own = calls.iter().filter(|call| call.user == user);
-        let others = own.filter(|call| !rights.allows(&call.group_resource(), call.verb));
+        let others = own.filter(|call| !rights.allows(&call.group_resource(), call.verb.as_str()));
         let mut lines: Vec<_> = others
             .map(|call| format!("{} {}", call.verb, call.group_resource()))
             .collect();
@@ -187,7 +187,7 @@ impl RecordedRequest {
         };
         Self {
             user: request.user.name.clone(),
-            verb: request.verb.name(),
+            verb: request.verb.api_verb(),
             group: target.resource.group.to_string(),
             resource,
             namespace: target.namespace.as_deref().unwrap_or_default().to_owned(),
@@ -197,7 +197,7 @@ impl RecordedRequest {
 
     /// Whether it is a write.
     pub fn is_write(&self) -> bool {
-        !matches!(self.verb, "get" | "list" | "watch")
+        !self.verb.is_read()
     }
 
     fn group_resource(&self) -> GroupResource {

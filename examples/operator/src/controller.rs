@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;
 use setpoint_api::options::{DeleteOptions, DeletionPropagation};
-use setpoint_api::{Change, Key, Status};
+use setpoint_api::{ApiVerb, Change, Key, Status};
 use setpoint_client::Object;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::{Context, Lister, Manager, Patch, Recorder, TypedObject, finalizer, for_};
@@ -43,8 +43,8 @@ pub fn add(manager: &mut Manager) -> Result<(), Error> {
         .owns::<Service>()
         .watches::<Pod>(|change| database_by_label(MEMBER_OF, change))
         .watches::<Job>(|change| database_by_label(BACKUP_OF, change))
-        .rbac::<Pod>(&["patch", "delete"])
-        .rbac::<Job>(&["create", "delete"])
+        .rbac::<Pod>([ApiVerb::Patch, ApiVerb::Delete])
+        .rbac::<Job>([ApiVerb::Create, ApiVerb::Delete])
         .reconciles_with(operator);
     manager.add_controller(controller);
     Ok(())

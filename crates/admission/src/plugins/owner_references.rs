@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use setpoint_api::Status;
+use setpoint_api::{ApiVerb, Status};
 use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
@@ -54,7 +54,7 @@ fn blocking(owners: &[Tree]) -> Vec<&Tree> {
 
 fn deletion<'a>(review: &'a Review<'_>) -> AccessAttributes<'a> {
     AccessAttributes {
-        verb: "delete",
+        verb: ApiVerb::Delete.as_str(),
         group: &review.kind.gvr.group,
         resource: &review.kind.gvr.resource,
         subresource: review.subresource.unwrap_or_default(),
@@ -109,7 +109,7 @@ fn finalizers<'a>(
     name: &'a str,
 ) -> AccessAttributes<'a> {
     AccessAttributes {
-        verb: "update",
+        verb: ApiVerb::Update.as_str(),
         group,
         resource,
         subresource: "finalizers",

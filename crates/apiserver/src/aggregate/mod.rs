@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connect::BackendAddress;
-use crate::request::{RequestInfo, Route};
+use crate::request::RequestInfo;
 
 mod client_tls;
 mod connection_pool;
@@ -170,12 +170,12 @@ impl Aggregator {
         if self.registered.borrow().is_empty() {
             return None;
         }
-        match &request_info.route {
-            Route::Resource(resource) => {
+        match request_info {
+            RequestInfo::Resource(resource) => {
                 let gvr = &resource.target.resource;
                 self.find_version(&gvr.group, &gvr.version)
             }
-            Route::NonResource(path) => match path.strip_prefix("/openapi/v3/") {
+            RequestInfo::NonResource { path, .. } => match path.strip_prefix("/openapi/v3/") {
                 Some(path) => {
                     let groups = self.remote_groups();
                     let remote = groups.find_openapi_v3(path)?;

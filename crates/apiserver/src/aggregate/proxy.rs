@@ -21,7 +21,7 @@ use crate::chain::Exchange;
 use crate::connect::{BackendAddress, relay};
 use crate::filters::audit_id::AUDIT_ID;
 use crate::request::options::StatusError;
-use crate::request::{Route, deadline};
+use crate::request::{RequestInfo, deadline};
 use crate::respond;
 
 /// Timeout of a version's APIResourceList: clients fetch all of them before anything else.
@@ -131,7 +131,7 @@ async fn timeout_response(exchange: &Exchange<'_>) -> Result<Response<Body>, Sta
     if exchange.request_info.is_long_running() {
         return std::future::pending().await;
     }
-    if matches!(exchange.request_info.route, Route::NonResource(_)) {
+    if matches!(exchange.request_info, RequestInfo::NonResource { .. }) {
         clock.sleep(DISCOVERY_TIMEOUT).await;
         return Ok(unavailable("context deadline exceeded"));
     }

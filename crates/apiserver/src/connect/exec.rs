@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use hyper::body::Incoming;
-use setpoint_api::User;
+use setpoint_api::{ApiVerb, User};
 use setpoint_auth::authorize;
 
 use super::locate::{self, ObjectReader};
@@ -57,7 +57,7 @@ pub(super) async fn handle(
 /// Authorizes the stream as a create: a client that opens it by a WebSocket sends a GET, whose verb would be get.
 fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), StatusError> {
     let attributes = authorize::Attributes {
-        verb: "create",
+        verb: ApiVerb::Create.as_str(),
         ..exchange.request_info.attributes()
     };
     authorize::check(&*exchange.shared.authorize, user, &attributes)

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use http::Response;
 use hyper::body::Incoming;
-use setpoint_api::{Status, User};
+use setpoint_api::{ApiVerb, Status, User};
 use setpoint_strategy::Subresource;
 use setpoint_strategy::SubresourceKind;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -75,7 +75,7 @@ pub(crate) fn is_stream(subresource: &Subresource) -> bool {
 
 /// Whether a path may follow the subresource: a proxy takes every verb and any path.
 pub(crate) fn takes_paths(subresource: &Subresource) -> bool {
-    is_stream(subresource) && subresource.verbs.len() == 5
+    is_stream(subresource) && subresource.verbs.contains(ApiVerb::Delete)
 }
 
 /// Handles a request for a connect subresource.

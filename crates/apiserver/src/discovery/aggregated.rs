@@ -1,6 +1,7 @@
 //! Aggregated discovery: the two APIGroupDiscoveryLists of `apidiscovery.k8s.io/v2`.
 
 use serde::Serialize;
+use setpoint_api::ApiVerbs;
 use setpoint_strategy::KindInfo;
 use setpoint_strategy::Subresource;
 
@@ -56,7 +57,7 @@ struct ApiResourceDiscovery<'a> {
     response_kind: ResponseKind<'a>,
     scope: &'static str,
     singular_resource: &'a str,
-    verbs: &'a [&'static str],
+    verbs: ApiVerbs,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     short_names: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -70,7 +71,7 @@ struct ApiResourceDiscovery<'a> {
 struct ApiSubresourceDiscovery<'a> {
     subresource: &'a str,
     response_kind: ResponseKind<'a>,
-    verbs: &'a [&'static str],
+    verbs: ApiVerbs,
 }
 
 /// Group and version are empty if they are those of the enclosing version.

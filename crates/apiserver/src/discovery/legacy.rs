@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use setpoint_api::Status;
+use setpoint_api::{ApiVerb, Status};
 use setpoint_strategy::Subresource;
 use setpoint_strategy::{Kind, KindInfo, Kinds};
 use sha2::{Digest, Sha256};
@@ -109,7 +109,7 @@ fn resource(kind: &dyn Kind) -> Value {
     if !info.names.categories.is_empty() {
         entry["categories"] = json!(info.names.categories);
     }
-    if info.rules.stored && info.allows("create") {
+    if info.rules.stored && info.allows(ApiVerb::Create) {
         entry["storageVersionHash"] = storage_hash(kind).into();
     }
     entry

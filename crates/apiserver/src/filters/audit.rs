@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::body::{Body, ByteStream};
 use crate::chain::Exchange;
 use crate::negotiate::header;
-use crate::request::Route;
+use crate::request::RequestInfo;
 
 pub(crate) mod body;
 
@@ -170,10 +170,10 @@ fn facts(exchange: &Exchange<'_>) -> RequestMetadata {
     RequestMetadata {
         audit_id: text(exchange.audit_id),
         request_uri: uri.map_or_else(String::new, |uri| uri.as_str().to_owned()),
-        verb: exchange.request_info.verb.to_owned(),
+        verb: exchange.request_info.verb().to_owned(),
         source_ips: sources(exchange),
         user_agent: header(&head.headers, &USER_AGENT).to_owned(),
-        object: object(&exchange.request_info.route),
+        object: object(exchange.request_info),
     }
 }
 
@@ -197,8 +197,8 @@ fn sources(exchange: &Exchange<'_>) -> Vec<String> {
     sources
 }
 
-fn object(route: &Route<'_>) -> Option<ObjectReference> {
-    let Route::Resource(resource) = route else {
+fn object(request_info: &RequestInfo<'_>) -> Option<ObjectReference> {
+    let RequestInfo::Resource(resource) = request_info else {
         return None;
     };
     let target = &resource.target;

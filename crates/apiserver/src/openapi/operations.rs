@@ -1,13 +1,14 @@
 //! Paths and operations of a kind, in OpenAPI v3.
 
 use serde_json::{Map, Value, json};
-use setpoint_api::Gvk;
+use setpoint_api::{ApiVerb, Gvk, HttpVerb};
 use setpoint_codec::{media, protobuf};
 use setpoint_schema::openapi::Schemas;
 use setpoint_strategy::{Kind, KindInfo, Subresource};
 
 use super::operation_id::{group_names, title};
 use super::parameters::{self, Parameter, insert, insert_with};
+use super::verb_spec::{GET, LIST, ON_COLLECTION, VERB_SPECS, VerbSpec, WATCH, WATCH_LIST};
 use crate::connect;
 
 /// The paths and schemas of one group and version, under construction.
@@ -21,47 +22,6 @@ pub(super) struct Paths {
     /// Group and version as a tag: `apps_v1`.
     tag: String,
 }
-
-/// The operation of a verb.
-struct VerbSpec {
-    verb: &'static str,
-    method: &'static str,
-    action: &'static str,
-    /// Prefix of the operation id.
-    prefix: &'static str,
-    query: &'static [(&'static str, &'static str)],
-    codes: &'static [(&'static str, &'static str)],
-}
-
-const OK: (&str, &str) = ("200", "OK");
-const CREATED: (&str, &str) = ("201", "Created");
-const ACCEPTED: (&str, &str) = ("202", "Accepted");
-
-#[rustfmt::skip]
-const VERB_SPECS: [VerbSpec; 7] = [
-    VerbSpec { verb: "list", method: "get", action: "list", prefix: "list", query: parameters::LIST, codes: &[OK] },
-    VerbSpec { verb: "create", method: "post", action: "post", prefix: "create", query: parameters::WRITE, codes: &[OK, CREATED, ACCEPTED] },
-    VerbSpec { verb: "deletecollection", method: "delete", action: "deletecollection", prefix: "delete", query: parameters::DELETE_ALL, codes: &[OK] },
-    VerbSpec { verb: "get", method: "get", action: "get", prefix: "read", query: parameters::READ, codes: &[OK] },
-    VerbSpec { verb: "update", method: "put", action: "put", prefix: "replace", query: parameters::WRITE, codes: &[OK, CREATED] },
-    VerbSpec { verb: "patch", method: "patch", action: "patch", prefix: "patch", query: parameters::PATCH, codes: &[OK, CREATED] },
-    VerbSpec { verb: "delete", method: "delete", action: "delete", prefix: "delete", query: parameters::DELETE, codes: &[OK, ACCEPTED] },
-];
-const WATCH: VerbSpec = VerbSpec {
-    verb: "watch",
-    method: "get",
-    action: "watch",
-    prefix: "watch",
-    query: parameters::LIST,
-    codes: &[OK],
-};
-const WATCH_LIST: VerbSpec = VerbSpec {
-    action: "watchlist",
-    ..WATCH
-};
-
-/// The verbs of a collection; the others are those of an object.
-const ON_COLLECTION: [&str; 3] = ["list", "create", "deletecollection"];
 
 /// The media types of a patch; the last only for kinds with a protobuf encoding.
 const PATCH_TYPES: [&str; 4] = [
@@ -105,7 +65,7 @@ impl Paths {
         let path = format!("{}/", self.root);
         self.map.insert(
             path,
-            json!({"get": get_operation(&id, &self.tag, &list, &plain_types(true))}),
+            json!({HttpVerb::Get.as_str(): get_operation(&id, &self.tag, &list, &plain_types(true))}),
         );
     }
 
@@ -130,8 +90,8 @@ impl Paths {
                 response: &response,
                 protobuf: has_protobuf,
             };
-            let operation = (spec.method, self.operation(spec, &types));
-            match ON_COLLECTION.contains(&spec.verb) {
+            let operation = (spec.method(), self.operation(spec, &types));
+            match ON_COLLECTION.contains(spec.verb) {
                 true => on_collection.push(operation),
                 false => on_object.push(operation),
             }
@@ -155,17 +115,14 @@ impl Paths {
 
     /// Writes the list across all namespaces.
     fn write_all_namespaces(&mut self, info: &KindInfo, list: &Value, protobuf: bool) {
-        let Some(spec) = VERB_SPECS
-            .first()
-            .filter(|spec| info.is_namespaced() && info.allows(spec.verb))
-        else {
+        if !info.is_namespaced() || !info.allows(LIST.verb) {
             return;
-        };
+        }
         let subject = format!("{}ForAllNamespaces", info.gvk.kind);
         let types = read_types(info, subject, list, protobuf);
         let path = format!("{}/{}", self.root, info.gvr.resource);
-        let operation = self.operation(spec, &types);
-        insert(&mut self.map, &path, vec![(spec.method, operation)]);
+        let operation = self.operation(&LIST, &types);
+        insert(&mut self.map, &path, vec![(LIST.method(), operation)]);
     }
 
     /// Writes the deprecated `/watch/` paths.
@@ -190,7 +147,7 @@ impl Paths {
         }
         for (path, subject, spec) in paths {
             let operation = self.operation(spec, &read_types(info, subject, &event, protobuf));
-            insert(&mut self.map, &path, vec![(spec.method, operation)]);
+            insert(&mut self.map, &path, vec![(spec.method(), operation)]);
         }
     }
 
@@ -228,9 +185,9 @@ impl Paths {
         };
         let specs = VERB_SPECS
             .iter()
-            .filter(|spec| subresource.verbs.contains(&spec.verb));
+            .filter(|spec| subresource.verbs.contains(spec.verb));
         let operations = specs
-            .map(|spec| (spec.method, self.operation(spec, &types)))
+            .map(|spec| (spec.method(), self.operation(spec, &types)))
             .collect();
         insert(&mut self.map, &path, operations);
     }
@@ -240,18 +197,18 @@ impl Paths {
         let query = parameters::connect_options(info, subresource);
         if subresource.body_kind.2.is_empty() {
             let mut operation = self.operation(
-                &VERB_SPECS[3],
+                &GET,
                 &read_types(info, subject.to_owned(), &json!({"type": "string"}), true),
             );
             operation["responses"]["200"]["content"][parameters::TEXT] =
                 json!({"schema": {"type": "string"}});
-            return insert_with(&mut self.map, path, vec![("get", operation)], &query);
+            return insert_with(&mut self.map, path, vec![(GET.method(), operation)], &query);
         }
-        let proxies = subresource.verbs.len() == 5;
-        let methods: Vec<&str> = parameters::methods(subresource, proxies);
+        let proxies = subresource.verbs.contains(ApiVerb::Delete);
+        let methods = parameters::methods(subresource, proxies);
         for (path, suffix) in [(path.to_owned(), ""), (format!("{path}/{{path}}"), "WithPath")] {
             let operations = methods.iter().map(|method| {
-                let id = format!("connect{}{}{subject}{suffix}", self.name, title(method));
+                let id = format!("connect{}{}{subject}{suffix}", self.name, title(method.as_str()));
                 (*method, self.connect_operation(&id, subresource.body_kind))
             });
             let operations = operations.collect();
@@ -277,9 +234,9 @@ impl Paths {
         (object, list): (&Value, &Value),
     ) -> Value {
         match spec.verb {
-            "list" => list.clone(),
-            "deletecollection" => self.meta("Status"),
-            "delete" if !info.rules.returns_deleted => self.meta("Status"),
+            ApiVerb::List => list.clone(),
+            ApiVerb::DeleteCollection => self.meta("Status"),
+            ApiVerb::Delete if !info.rules.returns_deleted => self.meta("Status"),
             _ => object.clone(),
         }
     }
@@ -325,13 +282,13 @@ impl Paths {
     }
 
     fn operation(&mut self, spec: &VerbSpec, types: &OperationTypes<'_>) -> Value {
-        let collection = if spec.verb == "deletecollection" {
+        let collection = if spec.verb == ApiVerb::DeleteCollection {
             "Collection"
         } else {
             ""
         };
-        let id = format!("{}{}{collection}{}", spec.prefix, self.name, types.subject);
-        let streams = matches!(spec.verb, "list" | "watch");
+        let id = format!("{}{}{collection}{}", spec.prefix(), self.name, types.subject);
+        let streams = matches!(spec.verb, ApiVerb::List | ApiVerb::Watch);
         let media_types = if streams {
             stream_types(types.protobuf)
         } else {
@@ -365,13 +322,15 @@ impl Paths {
     }
 
     fn body(&mut self, spec: &VerbSpec, types: &OperationTypes<'_>) -> Option<Value> {
-        match spec.method {
-            "post" | "put" => Some(json!({"content": {"*/*": {"schema": types.request?}}, "required": true})),
-            "delete" => {
+        match spec.verb {
+            ApiVerb::Create | ApiVerb::Update => {
+                Some(json!({"content": {"*/*": {"schema": types.request?}}, "required": true}))
+            }
+            ApiVerb::Delete | ApiVerb::DeleteCollection => {
                 let options = self.meta("DeleteOptions");
                 Some(json!({"content": {"*/*": {"schema": options}}}))
             }
-            "patch" => {
+            ApiVerb::Patch => {
                 let name = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
                 let patch = self.schemas.reference_as(name, || json!({"type": "object"}));
                 let count = if types.protobuf {
@@ -385,7 +344,7 @@ impl Paths {
                     .collect();
                 Some(json!({"content": content, "required": true}))
             }
-            _ => None,
+            ApiVerb::Get | ApiVerb::List | ApiVerb::Watch => None,
         }
     }
 }

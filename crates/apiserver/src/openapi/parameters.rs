@@ -1,6 +1,7 @@
 //! Parameters of operations: in the path, and in the query by verb.
 
 use serde_json::{Map, Value, json};
+use setpoint_api::{ApiVerb, HttpVerb};
 use setpoint_schema::{FieldType, Pack};
 use setpoint_strategy::{KindInfo, Subresource};
 
@@ -101,7 +102,7 @@ pub(super) fn in_path(path: &str) -> impl Iterator<Item = Parameter> {
 }
 
 /// Removes the parameters that all operations have from each, and returns them.
-pub(super) fn take_shared(operations: &mut [(&'static str, Value)]) -> Vec<Value> {
+pub(super) fn take_shared(operations: &mut [(HttpVerb, Value)]) -> Vec<Value> {
     let of = |one: &Value| one["parameters"].as_array().cloned().unwrap_or_default();
     let mut shared = operations.first().map(|(_, one)| of(one)).unwrap_or_default();
     for (_, one) in &*operations {
@@ -147,27 +148,16 @@ pub(super) fn connect_options(info: &KindInfo, subresource: &Subresource) -> Vec
 }
 
 /// The HTTP methods that open a stream.
-pub(super) fn methods(subresource: &Subresource, proxies: bool) -> Vec<&'static str> {
-    let mut methods: Vec<&str> = subresource
-        .verbs
-        .iter()
-        .filter_map(|verb| match *verb {
-            "create" => Some("post"),
-            "get" => Some("get"),
-            "update" => Some("put"),
-            "patch" => Some("patch"),
-            "delete" => Some("delete"),
-            _ => None,
-        })
-        .collect();
+pub(super) fn methods(subresource: &Subresource, proxies: bool) -> Vec<HttpVerb> {
+    let mut methods: Vec<HttpVerb> = subresource.verbs.iter().map(ApiVerb::http_verb).collect();
     if proxies {
-        methods.extend(["head", "options"]);
+        methods.extend([HttpVerb::Head, HttpVerb::Options]);
     }
     methods
 }
 
 /// Adds operations to a path.
-pub(super) fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec<(&'static str, Value)>) {
+pub(super) fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec<(HttpVerb, Value)>) {
     insert_with(paths, path, operations, &[]);
 }
 
@@ -175,7 +165,7 @@ pub(super) fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec
 pub(super) fn insert_with(
     paths: &mut Map<String, Value>,
     path: &str,
-    mut operations: Vec<(&'static str, Value)>,
+    mut operations: Vec<(HttpVerb, Value)>,
     query: &[Parameter],
 ) {
     if operations.is_empty() {
@@ -189,7 +179,7 @@ pub(super) fn insert_with(
     shared.sort_by(|left, right| left["name"].as_str().cmp(&right["name"].as_str()));
     let mut entry: Map<String, Value> = operations
         .into_iter()
-        .map(|(method, one)| (method.to_owned(), one))
+        .map(|(method, one)| (method.as_str().to_owned(), one))
         .collect();
     if !shared.is_empty() {
         entry.insert("parameters".to_owned(), shared.into());

@@ -1,6 +1,7 @@
 //! OpenAPI v3: one OpenAPI document per group and version, and small ones for the paths above them.
 
 use serde_json::{Map, Value, json};
+use setpoint_api::HttpVerb;
 use setpoint_schema::openapi::Schemas;
 use setpoint_strategy::Kinds;
 
@@ -55,7 +56,7 @@ fn small(root: &str, (group, version, kind): (&str, &str, &str), id: &str, tag: 
     let schema = schemas.reference_to(group, version, kind);
     let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
     let operation = operations::get_operation(id, tag, &schema, &operations::plain_types(true));
-    let paths = [(format!("/{root}/"), json!({"get": operation}))];
+    let paths = [(format!("/{root}/"), json!({HttpVerb::Get.as_str(): operation}))];
     (root.to_owned(), document(paths.into_iter().collect(), schemas))
 }
 
@@ -72,7 +73,7 @@ fn version() -> V3Document {
         json!({"type": "object", "required": required, "properties": properties})
     });
     let operation = operations::get_operation("getCodeVersion", "version", &schema, &["application/json"]);
-    let paths = [("/version/".to_owned(), json!({"get": operation}))];
+    let paths = [("/version/".to_owned(), json!({HttpVerb::Get.as_str(): operation}))];
     (
         "version".to_owned(),
         document(paths.into_iter().collect(), schemas),

@@ -10,9 +10,9 @@ fn formatted(method: &str, url: &str) -> String {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let query = Query::parse(query);
     let info = parse(&method, path, &query);
-    match &info.route {
-        Route::NonResource(path) => format!("{} {path}", info.verb),
-        Route::Resource(request) => {
+    match &info {
+        RequestInfo::NonResource { path, .. } => format!("{} {path}", info.verb()),
+        RequestInfo::Resource(request) => {
             let Target {
                 resource,
                 namespace,
@@ -35,7 +35,7 @@ fn formatted(method: &str, url: &str) -> String {
             );
             format!(
                 "{} {group}/{version}/{resource}{subresource}{subpath} {namespace}/{name}",
-                info.verb
+                info.verb()
             )
         }
     }

@@ -7,7 +7,7 @@ use setpoint_api::User;
 use setpoint_api::field::Errors;
 use setpoint_codec::{from_tree, yaml};
 
-use crate::authorize::rule::{list, path_matches};
+use crate::authorize::rule::{nullable_list, path_matches};
 use crate::authorize::{AccessTarget, Attributes};
 
 /// The audit level. Each level includes the one before it.
@@ -70,9 +70,9 @@ pub enum PolicyError {
 struct PolicyObject {
     api_version: String,
     kind: String,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     rules: Vec<RuleObject>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     omit_stages: Vec<String>,
     omit_managed_fields: bool,
 }
@@ -81,7 +81,7 @@ struct PolicyObject {
 #[serde(rename_all = "camelCase", default)]
 struct RuleObject {
     level: String,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     omit_stages: Vec<String>,
     #[serde(flatten)]
     rule: Rule,
@@ -94,17 +94,17 @@ struct Rule {
     level: Level,
     #[serde(skip)]
     omit_stages: Vec<Stage>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     users: Vec<String>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     user_groups: Vec<String>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     verbs: Vec<String>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     resources: Vec<GroupResources>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     namespaces: Vec<String>,
-    #[serde(rename = "nonResourceURLs", deserialize_with = "list")]
+    #[serde(rename = "nonResourceURLs", deserialize_with = "nullable_list")]
     paths: Vec<String>,
     omit_managed_fields: Option<bool>,
 }
@@ -113,9 +113,9 @@ struct Rule {
 #[serde(rename_all = "camelCase", default)]
 struct GroupResources {
     group: String,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     resources: Vec<String>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     resource_names: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use setpoint_api::{GroupResource, User};
+use setpoint_api::{GroupResource, HttpVerb, User};
 use setpoint_cache::{Cache, Caches};
 
 use super::{AccessTarget, Attributes, Authorize, Decision, Reason};
@@ -42,7 +42,9 @@ impl PublicPaths {
 impl Authorize for PublicPaths {
     fn authorize(&self, _: &User, attributes: &Attributes<'_>) -> Decision {
         match attributes.target {
-            AccessTarget::Path(path) if attributes.verb == "get" && is_public(path) && self.are_open() => {
+            AccessTarget::Path(path)
+                if attributes.verb == HttpVerb::Get && is_public(path) && self.are_open() =>
+            {
                 Decision::Allowed(Reason::None)
             }
             _ => Decision::NO_OPINION,

@@ -15,31 +15,33 @@ pub(crate) const ALL: &str = "*";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     pub verbs: Vec<String>,
-    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable_list", skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<String>,
-    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable_list", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
     /// Empty means all.
-    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable_list", skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
     #[serde(
         rename = "nonResourceURLs",
-        deserialize_with = "list",
+        deserialize_with = "nullable_list",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub non_resource_urls: Vec<String>,
 }
 
 /// A list that may be absent or null.
-pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+pub(crate) fn nullable_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
     Ok(Option::<Vec<T>>::deserialize(from)?.unwrap_or_default())
 }
 
 impl PolicyRule {
     /// A rule on resources.
-    pub fn for_resources(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Self {
+    pub fn for_resources(verbs: &[impl AsRef<str>], groups: &[&str], resources: &[&str]) -> Self {
         Self {
             verbs: owned(verbs),
             api_groups: owned(groups),
@@ -49,7 +51,7 @@ impl PolicyRule {
     }
 
     /// A rule on paths.
-    pub fn for_paths(verbs: &[&str], paths: &[&str]) -> Self {
+    pub fn for_paths(verbs: &[impl AsRef<str>], paths: &[&str]) -> Self {
         Self {
             verbs: owned(verbs),
             non_resource_urls: owned(paths),
@@ -83,8 +85,8 @@ impl PolicyRule {
     }
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+fn owned(words: &[impl AsRef<str>]) -> Vec<String> {
+    words.iter().map(|word| word.as_ref().to_owned()).collect()
 }
 
 /// Whether a list contains the item or the wildcard.

@@ -14,7 +14,7 @@ use setpoint_schema::Tree;
 use setpoint_schema::tree::from_tree;
 
 use crate::authorize::rbac::{GROUP, Rbac, join_unique};
-use crate::authorize::rule::{list, quoted};
+use crate::authorize::rule::{nullable_list, quoted};
 use crate::authorize::{AccessTarget, Attributes, Authorize, PolicyRule};
 
 mod cover;
@@ -41,7 +41,7 @@ struct Write<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RulesView {
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     rules: Vec<PolicyRule>,
 }
 

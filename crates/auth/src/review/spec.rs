@@ -7,7 +7,7 @@ use setpoint_api::User;
 use setpoint_api::field::Errors;
 use setpoint_api::selector::{FieldSelector, LabelSelector};
 
-use crate::authorize::rule::list;
+use crate::authorize::rule::nullable_list;
 use crate::authorize::{AccessTarget, Attributes};
 
 const ONE_OF: &str = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
@@ -22,7 +22,7 @@ pub(super) struct Spec {
     resource_attributes: Option<ResourceAttributes>,
     non_resource_attributes: Option<PathAttributes>,
     user: String,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     groups: Vec<String>,
     uid: String,
     extra: Option<BTreeMap<String, Vec<String>>>,
@@ -52,7 +52,7 @@ struct PathAttributes {
 #[serde(rename_all = "camelCase", default)]
 struct Selector {
     raw_selector: String,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     requirements: Vec<Requirement>,
 }
 
@@ -61,7 +61,7 @@ struct Selector {
 struct Requirement {
     key: String,
     operator: String,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     values: Vec<String>,
 }
 

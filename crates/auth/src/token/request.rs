@@ -15,7 +15,7 @@ use setpoint_schema::tree::from_tree;
 
 use super::claims::{Claims, Kubernetes, Ref};
 use super::issuer::Issuer;
-use crate::authorize::rule::list;
+use crate::authorize::rule::nullable_list;
 use crate::service_account;
 
 const DEFAULT_SECONDS: i64 = 3600;
@@ -54,7 +54,7 @@ struct Meta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     audiences: Vec<String>,
     expiration_seconds: Option<i64>,
     bound_object_ref: Option<BoundRef>,

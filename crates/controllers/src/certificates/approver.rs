@@ -6,7 +6,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::options::WriteOptions;
-use setpoint_api::{Body, Gvr, Key, Payload, Status, Stored, Target, Verb};
+use setpoint_api::{ApiVerb, Body, Gvr, Key, Payload, Status, Stored, Target, Verb};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
 use tokio_util::sync::CancellationToken;
 
@@ -106,8 +106,8 @@ impl Approver {
             "spec": {
                 "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
                 "resourceAttributes": {
-                    "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
-                    "subresource": permission, "version": "*",
+                    "group": "certificates.k8s.io", "resource": "certificatesigningrequests",
+                    "verb": ApiVerb::Create, "subresource": permission, "version": "*",
                 },
             },
         });

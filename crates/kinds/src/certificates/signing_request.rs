@@ -81,7 +81,7 @@ impl Strategy for CertificateSigningRequest {
         &[&[fields::SPEC, fields::SIGNER_NAME]],
     )];
     const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::partial("approval", &["get", "patch", "update"]),
+        Subresource::partial("approval", Subresource::GET_AND_CHANGE),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {

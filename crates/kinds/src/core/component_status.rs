@@ -1,6 +1,7 @@
 //! ComponentStatus: health of the control plane's components. Deprecated, and always empty: use the health endpoints.
 
 use setpoint_api::table::Cell;
+use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::fields;
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
@@ -24,7 +25,7 @@ impl Strategy for ComponentStatus {
             .description("The error of the health check."),
     ];
     const RULES: Rules = Rules {
-        verbs: &["get", "list"],
+        verbs: ApiVerbs::new(&[ApiVerb::Get, ApiVerb::List]),
         not_found_resource: "componentstatus",
         deprecation_warning: "v1 ComponentStatus is deprecated in v1.19+",
         ..Rules::DEFAULT

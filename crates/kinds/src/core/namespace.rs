@@ -4,6 +4,7 @@
 //! the namespace controller has deleted its contents and removed the finalizer through the `finalize` subresource.
 
 use setpoint_api::table::Cell;
+use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{
@@ -34,10 +35,12 @@ impl Strategy for Namespace {
         "status.phase",
         &[&[fields::STATUS, fields::PHASE]],
     )];
-    const SUBRESOURCES: &'static [Subresource] =
-        &[Subresource::partial("finalize", &["update"]), Subresource::STATUS];
+    const SUBRESOURCES: &'static [Subresource] = &[
+        Subresource::partial("finalize", ApiVerbs::new(&[ApiVerb::Update])),
+        Subresource::STATUS,
+    ];
     const RULES: Rules = Rules {
-        verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
+        verbs: ApiVerbs::ALL.without(ApiVerb::DeleteCollection),
         name: NameRule::Label,
         returns_deleted: true,
         ..Rules::DEFAULT

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
+use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column, NONE, UNKNOWN};
 use setpoint_strategy::go_dump::GoDump;
@@ -62,7 +63,13 @@ impl Strategy for Node {
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect(
             "proxy",
-            &["create", "delete", "get", "patch", "update"],
+            ApiVerbs::new(&[
+                ApiVerb::Create,
+                ApiVerb::Delete,
+                ApiVerb::Get,
+                ApiVerb::Patch,
+                ApiVerb::Update,
+            ]),
             ("", "v1", "NodeProxyOptions"),
         ),
         Subresource::STATUS,

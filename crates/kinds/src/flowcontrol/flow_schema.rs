@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use setpoint_api::ApiVerb;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
@@ -14,16 +15,17 @@ const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
 const METHODS: &[&str] = &["ByNamespace", "ByUser"];
 const SUBJECT_KINDS: &[&str] = &["Group", "ServiceAccount", "User"];
+/// The verbs that a rule may name besides `*`.
 const VERBS: &[&str] = &[
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
+    ApiVerb::Create.as_str(),
+    ApiVerb::Delete.as_str(),
+    ApiVerb::DeleteCollection.as_str(),
+    ApiVerb::Get.as_str(),
+    ApiVerb::List.as_str(),
+    ApiVerb::Patch.as_str(),
     "proxy",
-    "update",
-    "watch",
+    ApiVerb::Update.as_str(),
+    ApiVerb::Watch.as_str(),
 ];
 /// Mandatory flow schemas, whose specs are fixed.
 const MANDATORY: &[&str] = &["exempt", "catch-all"];

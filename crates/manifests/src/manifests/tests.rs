@@ -25,7 +25,7 @@ fn manager() -> Manager {
         .owns::<Deployment>()
         .watches::<Secret>(|_| Vec::new())
         .watches::<Pod>(|_| Vec::new())
-        .rbac::<Pod>(&["delete"]);
+        .rbac::<Pod>(["delete"]);
     manager.add_controller(controller.reconciles_with(Idle));
     manager.enable_leader_election(leader::Config::new("shop", "shop-operator", "a"));
     manager

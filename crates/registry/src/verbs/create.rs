@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
-use setpoint_api::{Key, Payload, Response, Status, Stored};
+use setpoint_api::{ApiVerb, Key, Payload, Response, Status, Stored};
 use setpoint_registry_api::Operation;
 use setpoint_schema::{CanonicalJson, Tree};
 use setpoint_strategy::meta;
@@ -141,7 +141,7 @@ impl NewObject<'_> {
 
 /// Rejects a create while the CustomResourceDefinition of the kind is terminating.
 fn require_create_allowed(context: &RequestContext<'_>, object: &Tree) -> Result<(), Status> {
-    if context.kind_info().allows("create") {
+    if context.kind_info().allows(ApiVerb::Create) {
         return Ok(());
     }
     let why = "create not allowed while custom resource definition is terminating";

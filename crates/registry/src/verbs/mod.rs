@@ -11,7 +11,7 @@ mod patch;
 mod update;
 mod watch;
 
-use setpoint_api::{Response, Status, Verb};
+use setpoint_api::{ApiVerb, Response, Status, Verb};
 use setpoint_strategy::{Subresource, SubresourceKind};
 
 use crate::request_context::RequestContext;
@@ -25,7 +25,7 @@ pub(crate) use patch::{patch_error, require_version};
 
 /// Runs the verb of the request on its target.
 pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {
-    let subresource = requested_subresource(context, verb.name())?;
+    let subresource = requested_subresource(context, verb.api_verb())?;
     let subresource = subresource.map(|subresource| subresource.kind);
     match (verb, subresource) {
         (Verb::Create(payload, options), None) if !context.kind_info().rules.stored => {
@@ -61,7 +61,7 @@ pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result
 }
 
 /// The subresource in the URL, if there is one; an error if it does not have the verb.
-fn requested_subresource(context: &RequestContext<'_>, verb: &str) -> Result<Option<Subresource>, Status> {
+fn requested_subresource(context: &RequestContext<'_>, verb: ApiVerb) -> Result<Option<Subresource>, Status> {
     let info = context.kind_info();
     let Some(name) = context.target.subresource.as_deref() else {
         let allowed = info.is_custom || info.allows(verb);
@@ -72,7 +72,7 @@ fn requested_subresource(context: &RequestContext<'_>, verb: &str) -> Result<Opt
         (true, Ok(key)) => context.not_found(&key),
         _ => Status::no_such_resource(),
     })?;
-    match subresource.verbs.contains(&verb) {
+    match subresource.verbs.contains(verb) {
         true => Ok(Some(subresource)),
         false => Err(Status::method_not_allowed()),
     }

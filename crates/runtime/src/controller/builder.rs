@@ -155,7 +155,7 @@ impl<T: Object> Builder<T> {
 
     /// Adds verbs on objects of type `U` to the controller's RBAC rules, besides those that follow from its watches.
     #[must_use]
-    pub fn rbac<U: Object>(mut self, verbs: &[&'static str]) -> Self {
+    pub fn rbac<U: Object>(mut self, verbs: impl IntoIterator<Item = impl Into<&'static str>>) -> Self {
         self.rbac_rules.add(U::resource().group_resource(), verbs);
         self
     }

@@ -27,7 +27,7 @@ struct Server {
 
 impl Serve for Server {
     fn call(&self, request: Request) -> ServeFuture<'_> {
-        self.requests.lock().push(request.verb.name());
+        self.requests.lock().push(request.verb.api_verb().as_str());
         Box::pin(async move {
             let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(under_way, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Serve for Server {
             let (is_new, payload) = match &request.verb {
                 Verb::Create(payload, _) => (true, payload),
                 Verb::Update(payload, _) => (false, payload),
-                verb => panic!("a recorder does not {}", verb.name()),
+                verb => panic!("a recorder does not {}", verb.api_verb()),
             };
             let event: Object = serde_json::from_slice(&payload.bytes).unwrap();
             let name = event.metadata.name.clone().unwrap();

@@ -111,7 +111,7 @@ fn format_verb(verb: &Verb) -> String {
             assert!((300..=600).contains(&options.timeout.unwrap().as_secs()));
             format!("watch {}", at(options.resource_version))
         }
-        verb => verb.name().to_owned(),
+        verb => verb.api_verb().to_string(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use setpoint_api::{Clock, Serve};
+use setpoint_api::{ApiVerb, Clock, Serve};
 use setpoint_apiserver::Aggregator;
 use setpoint_apiserver::aggregate::{Remote, Router, ServiceReference, TlsTrust};
 use setpoint_apiserver::connect::BackendAddress;
@@ -82,9 +82,10 @@ pub(super) async fn run(aggregator: Arc<Aggregator>, stop: CancellationToken) ->
 
 /// The resources of aggregated API servers that can be listed and deleted.
 pub(super) fn resources(aggregator: &Aggregator) -> impl Iterator<Item = Resource> {
-    let has = |verbs: &[String], verb: &str| verbs.iter().any(|one| one == verb);
+    let has = |verbs: &[String], verb: ApiVerb| verbs.iter().any(|one| one == verb.as_str());
     let listed = aggregator.resources().into_iter();
-    let deletable = listed.filter(move |one| has(&one.verbs, "list") && has(&one.verbs, "delete"));
+    let deletable =
+        listed.filter(move |one| has(&one.verbs, ApiVerb::List) && has(&one.verbs, ApiVerb::Delete));
     deletable.map(|one| Resource {
         gvk: one.gvk,
         gvr: one.gvr,

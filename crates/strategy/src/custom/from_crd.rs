@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use compact_str::CompactString;
 
-use setpoint_api::{Gvk, Gvr};
+use setpoint_api::{ApiVerb, ApiVerbs, Gvk, Gvr};
 use setpoint_schema::custom::{RuleEvaluator, Schema};
 use setpoint_schema::{Pack, Shape, Tree, fields};
 
@@ -17,7 +17,13 @@ use crate::kind::{Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
 use crate::strategy::{Rules, Scope, Subresource};
 
 /// The verbs that are served while a CRD is terminating.
-const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
+const TERMINATING_VERBS: ApiVerbs = ApiVerbs::new(&[
+    ApiVerb::Delete,
+    ApiVerb::DeleteCollection,
+    ApiVerb::Get,
+    ApiVerb::List,
+    ApiVerb::Watch,
+]);
 
 /// The kinds of an established CRD, one for each served version. Schemas are compiled only when a kind is first used.
 /// `evaluator` evaluates their CEL rules.

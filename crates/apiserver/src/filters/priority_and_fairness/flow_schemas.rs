@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-use setpoint_api::User;
+use setpoint_api::{ApiVerb, HttpVerb, User};
 use setpoint_auth::authorize::{AccessTarget, Attributes};
 
 /// Index of a priority level in [`PRIORITY_LEVELS`].
@@ -62,7 +62,7 @@ pub(crate) struct Flow {
 pub(crate) const FLOW_SCHEMAS: [FlowSchema; 11] = [
     FlowSchema { name: "exempt", level: None, distinguisher: Distinguisher::User, matches: |user, _| user.is_in(User::MASTERS) },
     FlowSchema { name: "probes", level: None, distinguisher: Distinguisher::User, matches: |_, attributes| is_probe(attributes) },
-    FlowSchema { name: "system-leader-election", level: Some(2), distinguisher: Distinguisher::User, matches: |user, attributes| (is_controller(user) || is_system_account(user)) && is_lease(attributes, &["get", "create", "update"]) },
+    FlowSchema { name: "system-leader-election", level: Some(2), distinguisher: Distinguisher::User, matches: |user, attributes| (is_controller(user) || is_system_account(user)) && is_lease(attributes, &[ApiVerb::Get, ApiVerb::Create, ApiVerb::Update]) },
     FlowSchema { name: "system-node-high", level: Some(3), distinguisher: Distinguisher::User, matches: |user, attributes| user.is_in(NODES) && is_heartbeat(attributes) },
     FlowSchema { name: "system-nodes", level: Some(4), distinguisher: Distinguisher::User, matches: |user, _| user.is_in(NODES) },
     FlowSchema { name: "kube-controller-manager", level: Some(5), distinguisher: Distinguisher::Namespace, matches: |user, _| user.name == CONTROLLERS },
@@ -112,7 +112,7 @@ impl FlowSchema {
 }
 
 fn is_probe(attributes: &Attributes<'_>) -> bool {
-    attributes.verb == "get"
+    attributes.verb == HttpVerb::Get
         && matches!(
             attributes.target,
             AccessTarget::Path("/healthz" | "/livez" | "/readyz")
@@ -127,7 +127,7 @@ fn is_system_account(user: &User) -> bool {
     user.name.starts_with("system:serviceaccount:kube-system:")
 }
 
-fn is_lease(attributes: &Attributes<'_>, verbs: &[&str]) -> bool {
+fn is_lease(attributes: &Attributes<'_>, verbs: &[ApiVerb]) -> bool {
     let is_lease = matches!(
         attributes.target,
         AccessTarget::Resource {
@@ -137,7 +137,7 @@ fn is_lease(attributes: &Attributes<'_>, verbs: &[&str]) -> bool {
             ..
         }
     );
-    is_lease && (verbs.is_empty() || verbs.contains(&attributes.verb))
+    is_lease && (verbs.is_empty() || verbs.iter().any(|verb| attributes.verb == *verb))
 }
 
 /// Whether the request is a node's heartbeat: its Node status or its Lease.

@@ -2,29 +2,31 @@
 
 use std::sync::LazyLock;
 
+use setpoint_api::ApiVerb;
+
 use super::super::{Attributes, PolicyRule};
 use super::{NO_OPINION, NodeDecision};
 
-const READ: [&str; 3] = ["get", "list", "watch"];
+const READ: [ApiVerb; 3] = [ApiVerb::Get, ApiVerb::List, ApiVerb::Watch];
 
 /// Rules for resources that are not related to single nodes.
 static RULES: LazyLock<Vec<PolicyRule>> = LazyLock::new(|| {
     vec![
-        PolicyRule::for_resources(&["create"], &["authentication.k8s.io"], &["tokenreviews"]),
+        PolicyRule::for_resources(&[ApiVerb::Create], &["authentication.k8s.io"], &["tokenreviews"]),
         PolicyRule::for_resources(
-            &["create"],
+            &[ApiVerb::Create],
             &["authorization.k8s.io"],
             &["subjectaccessreviews", "localsubjectaccessreviews"],
         ),
         PolicyRule::for_resources(&READ, &[""], &["services"]),
         PolicyRule::for_resources(
-            &["create", "update", "patch"],
+            &[ApiVerb::Create, ApiVerb::Update, ApiVerb::Patch],
             &["", "events.k8s.io"],
             &["events"],
         ),
-        PolicyRule::for_resources(&["get"], &[""], &["endpoints"]),
+        PolicyRule::for_resources(&[ApiVerb::Get], &[""], &["endpoints"]),
         PolicyRule::for_resources(
-            &["create", "get", "list", "watch"],
+            &[ApiVerb::Create, ApiVerb::Get, ApiVerb::List, ApiVerb::Watch],
             &["certificates.k8s.io"],
             &["certificatesigningrequests"],
         ),

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use setpoint_api::ApiVerb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
 use setpoint_api::User;
 use setpoint_cache::Caches;
 
@@ -41,7 +42,8 @@ const NO_OPINION: NodeDecision = Err(Cow::Borrowed(""));
 #[derive(Debug, Clone, Copy)]
 struct NodeRequest<'a> {
     node: &'a str,
-    verb: &'a str,
+    /// `None` for a verb that only RBAC knows; the node authorizer allows none of them.
+    verb: Option<ApiVerb>,
     subresource: &'a str,
     namespace: &'a str,
     name: &'a str,
@@ -75,7 +77,7 @@ impl NodeAuthorizer {
         };
         let request = NodeRequest {
             node,
-            verb: attributes.verb,
+            verb: attributes.verb.parse().ok(),
             subresource,
             namespace,
             name,
@@ -97,13 +99,15 @@ impl NodeAuthorizer {
             ("storage.k8s.io", "csinodes") => own_csi_node(&request),
             ("resource.k8s.io", "resourceclaims") => self.get(&request, RelatedKind::ResourceClaim),
             ("resource.k8s.io", "resourceslices") => self.slice(&request),
-            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(&request),
+            ("certificates.k8s.io", "podcertificaterequests") => {
+                self.pod_certificate(&request, attributes.verb)
+            }
             _ => common_rules::decide(attributes),
         }
     }
 
     fn get(&self, request: &NodeRequest<'_>, related: RelatedKind) -> NodeDecision {
-        if request.verb != "get" {
+        if request.verb != Some(Get) {
             return deny("can only get individual resources of this type");
         }
         if !request.subresource.is_empty() {
@@ -113,7 +117,7 @@ impl NodeAuthorizer {
     }
 
     fn read(&self, request: &NodeRequest<'_>, related: RelatedKind) -> NodeDecision {
-        if !matches!(request.verb, "get" | "list" | "watch") {
+        if !matches!(request.verb, Some(Get | List | Watch)) {
             return deny("can only read resources of this type");
         }
         if !request.subresource.is_empty() {
@@ -127,16 +131,16 @@ impl NodeAuthorizer {
 
     fn claim_status(&self, request: &NodeRequest<'_>) -> NodeDecision {
         match request.verb {
-            "update" | "patch" => self.related(request, RelatedKind::Claim),
+            Some(Update | Patch) => self.related(request, RelatedKind::Claim),
             _ => deny("can only get/update/patch this type"),
         }
     }
 
     fn service_account(&self, request: &NodeRequest<'_>) -> NodeDecision {
-        if request.verb == "get" && request.subresource.is_empty() {
+        if request.verb == Some(Get) && request.subresource.is_empty() {
             return self.read(request, RelatedKind::ServiceAccount);
         }
-        if request.verb != "create" || request.name.is_empty() {
+        if request.verb != Some(Create) || request.name.is_empty() {
             return deny("can only create tokens for individual service accounts");
         }
         if request.subresource != "token" {
@@ -147,11 +151,13 @@ impl NodeAuthorizer {
 
     fn pod(&self, request: &NodeRequest<'_>) -> NodeDecision {
         match (request.subresource, request.verb) {
-            ("", "get") => self.get(request, RelatedKind::Pod),
-            ("", "list" | "watch") if request.selected_node == Some(request.node) => Ok(()),
-            ("", "list" | "watch") if !request.name.is_empty() => self.related(request, RelatedKind::Pod),
-            ("", "list" | "watch") => deny("can only list/watch pods with spec.nodeName field selector"),
-            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
+            ("", Some(Get)) => self.get(request, RelatedKind::Pod),
+            ("", Some(List | Watch)) if request.selected_node == Some(request.node) => Ok(()),
+            ("", Some(List | Watch)) if !request.name.is_empty() => self.related(request, RelatedKind::Pod),
+            ("", Some(List | Watch)) => deny("can only list/watch pods with spec.nodeName field selector"),
+            ("", Some(Create | Delete)) | ("status", Some(Update | Patch)) | ("eviction", Some(Create)) => {
+                Ok(())
+            }
             _ => NO_OPINION,
         }
     }
@@ -161,10 +167,10 @@ impl NodeAuthorizer {
             return deny("cannot authorize ResourceSlice subresources");
         }
         match request.verb {
-            "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => self.related(request, RelatedKind::Slice),
-            "watch" | "list" | "deletecollection" if request.selected_node == Some(request.node) => Ok(()),
-            "watch" | "list" | "deletecollection" => {
+            Some(Create) => Ok(()),
+            Some(Get | Update | Patch | Delete) => self.related(request, RelatedKind::Slice),
+            Some(Watch | List | DeleteCollection) if request.selected_node == Some(request.node) => Ok(()),
+            Some(Watch | List | DeleteCollection) => {
                 deny("can only list/watch/deletecollection resourceslices with nodeName field selector")
             }
             _ => deny(
@@ -174,18 +180,18 @@ impl NodeAuthorizer {
         }
     }
 
-    fn pod_certificate(&self, request: &NodeRequest<'_>) -> NodeDecision {
+    fn pod_certificate(&self, request: &NodeRequest<'_>, verb: &str) -> NodeDecision {
         if !request.subresource.is_empty() {
             return deny("nodes may not access the status subresource of PodCertificateRequests");
         }
         match request.verb {
-            "create" => Ok(()),
-            "get" => self.related(request, RelatedKind::PodCertificate),
-            "list" | "watch" if request.selected_node == Some(request.node) => Ok(()),
-            "list" | "watch" => {
+            Some(Create) => Ok(()),
+            Some(Get) => self.related(request, RelatedKind::PodCertificate),
+            Some(List | Watch) if request.selected_node == Some(request.node) => Ok(()),
+            Some(List | Watch) => {
                 deny("can only list/watch podcertificaterequests with nodeName field selector")
             }
-            verb => Err(format!("nodes may not {verb} podcertificaterequests").into()),
+            _ => Err(format!("nodes may not {verb} podcertificaterequests").into()),
         }
     }
 
@@ -209,14 +215,14 @@ impl NodeAuthorizer {
 
 fn own_node(request: &NodeRequest<'_>) -> NodeDecision {
     match (request.subresource, request.verb, request.name) {
-        ("", "create" | "update" | "patch", _) | ("status", "update" | "patch", _) => Ok(()),
-        ("", "get" | "list" | "watch", name) if name == request.node => Ok(()),
-        ("", "get" | "list" | "watch", "") => Err(format!(
+        ("", Some(Create | Update | Patch), _) | ("status", Some(Update | Patch), _) => Ok(()),
+        ("", Some(Get | List | Watch), name) if name == request.node => Ok(()),
+        ("", Some(Get | List | Watch), "") => Err(format!(
             "node '{}' cannot read all nodes, only its own Node object",
             request.node
         )
         .into()),
-        ("", "get" | "list" | "watch", name) => Err(format!(
+        ("", Some(Get | List | Watch), name) => Err(format!(
             "node '{}' cannot read '{name}', only its own Node object",
             request.node
         )
@@ -233,7 +239,7 @@ fn own_lease(request: &NodeRequest<'_>) -> NodeDecision {
         return Err(format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace").into());
     }
     // The name of an object to create is not in the URL; admission checks it.
-    if request.verb != "create" && request.name != request.node {
+    if request.verb != Some(Create) && request.name != request.node {
         return deny("can only access node lease with the same name as the requesting node");
     }
     Ok(())
@@ -246,14 +252,14 @@ fn own_csi_node(request: &NodeRequest<'_>) -> NodeDecision {
         "status" => return deny("CSINode status access requires CSIVolumeHealth feature"),
         _ => return deny("cannot authorize CSINode subresources"),
     }
-    if request.verb != "create" && request.name != request.node {
+    if request.verb != Some(Create) && request.name != request.node {
         return deny("can only access CSINode with the same name as the requesting node");
     }
     Ok(())
 }
 
-fn is_single_object_verb(verb: &str) -> bool {
-    matches!(verb, "get" | "create" | "update" | "patch" | "delete")
+fn is_single_object_verb(verb: Option<ApiVerb>) -> bool {
+    matches!(verb, Some(Get | Create | Update | Patch | Delete))
 }
 
 fn deny(why: &'static str) -> NodeDecision {

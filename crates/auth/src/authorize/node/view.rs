@@ -6,7 +6,7 @@ use compact_str::{CompactString, format_compact};
 use serde::Deserialize;
 use setpoint_api::Key;
 
-use super::super::rule::list;
+use super::super::rule::nullable_list;
 
 /// The annotation of a mirror pod, which its node created. Such a pod must not give its node access to anything.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -62,24 +62,24 @@ struct Meta {
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     service_account_name: CompactString,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     image_pull_secrets: Vec<ObjectRef>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     containers: Vec<Container>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     init_containers: Vec<Container>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     ephemeral_containers: Vec<Container>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     volumes: Vec<PodVolume>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     resource_claims: Vec<PodClaim>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodStatus {
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     resource_claim_statuses: Vec<PodClaim>,
     extended_resource_claim_status: Option<PodClaim>,
 }
@@ -103,9 +103,9 @@ struct ObjectRef {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Container {
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     env: Vec<Env>,
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     env_from: Vec<ValueSource>,
 }
 
@@ -148,7 +148,7 @@ struct SecretName {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ProjectedVolume {
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "nullable_list")]
     sources: Vec<ValueSource>,
 }
 

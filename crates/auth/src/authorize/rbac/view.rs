@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-use super::super::rule::{PolicyRule, list};
+use super::super::rule::{PolicyRule, nullable_list};
 
 /// A role or a cluster role.
 #[derive(Debug, Deserialize)]
 pub(super) struct RoleView {
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "nullable_list")]
     pub(super) rules: Vec<PolicyRule>,
 }
 
@@ -16,7 +16,7 @@ pub(super) struct RoleView {
 #[serde(rename_all = "camelCase")]
 pub(super) struct BindingView {
     pub(super) role_ref: RoleRef,
-    #[serde(default, deserialize_with = "list")]
+    #[serde(default, deserialize_with = "nullable_list")]
     pub(super) subjects: Vec<Subject>,
 }
 

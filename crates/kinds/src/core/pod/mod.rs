@@ -21,6 +21,7 @@ mod warnings;
 pub(crate) use annotations::MIRROR;
 
 use setpoint_api::field::Errors;
+use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{
@@ -34,9 +35,14 @@ const ALWAYS: &str = "Always";
 const BINDING: &str = "binding";
 const EPHEMERAL: &str = "ephemeralcontainers";
 const RESIZE: &str = "resize";
-const STREAM: &[&str] = &["create", "get"];
-const SLICE: &[&str] = &["get", "patch", "update"];
-const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
+const STREAM: ApiVerbs = ApiVerbs::new(&[ApiVerb::Create, ApiVerb::Get]);
+const PROXY: ApiVerbs = ApiVerbs::new(&[
+    ApiVerb::Create,
+    ApiVerb::Delete,
+    ApiVerb::Get,
+    ApiVerb::Patch,
+    ApiVerb::Update,
+]);
 /// Fields that admission may have set when the pod was created.
 const SET_BY_ADMISSION: &[&str] = &[fields::RESOURCES, fields::PRIORITY, fields::PREEMPTION_POLICY];
 /// Status fields that stay unchanged if a status update omits them.
@@ -76,13 +82,13 @@ impl Strategy for Pod {
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect("attach", STREAM, ("", "v1", "PodAttachOptions")),
         Subresource::action("binding", ("", "v1", "Binding")),
-        Subresource::partial(EPHEMERAL, SLICE),
+        Subresource::partial(EPHEMERAL, Subresource::GET_AND_CHANGE),
         Subresource::action("eviction", ("policy", "v1", "Eviction")),
         Subresource::connect("exec", STREAM, ("", "v1", "PodExecOptions")),
-        Subresource::connect("log", &["get"], ("", "", "")),
+        Subresource::connect("log", ApiVerbs::new(&[ApiVerb::Get]), ("", "", "")),
         Subresource::connect("portforward", STREAM, ("", "v1", "PodPortForwardOptions")),
         Subresource::connect("proxy", PROXY, ("", "v1", "PodProxyOptions")),
-        Subresource::partial(RESIZE, SLICE),
+        Subresource::partial(RESIZE, Subresource::GET_AND_CHANGE),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {

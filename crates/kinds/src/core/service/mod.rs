@@ -15,6 +15,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
+use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{
@@ -52,7 +53,13 @@ impl Strategy for Service {
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect(
             "proxy",
-            &["create", "delete", "get", "patch", "update"],
+            ApiVerbs::new(&[
+                ApiVerb::Create,
+                ApiVerb::Delete,
+                ApiVerb::Get,
+                ApiVerb::Patch,
+                ApiVerb::Update,
+            ]),
             ("", "v1", "ServiceProxyOptions"),
         ),
         Subresource::STATUS,

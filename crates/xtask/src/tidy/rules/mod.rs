@@ -27,6 +27,7 @@ mod store_users;
 mod store_words;
 mod testdata;
 mod time;
+mod verb_literals;
 
 use super::report::Report;
 use super::tree::Tree;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("server-side", server_side::check),
     ("kind-names", kind_names::check),
     ("field-names", field_names::check),
+    ("verb-literals", verb_literals::check),
     ("detached", detached::check),
     ("channels", channels::check),
     ("time", time::check),
