@@ -4,24 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::header::USER_AGENT;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
-use setpoint_api::call::Encoding;
-use setpoint_api::options::PatchType;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{ApiVerb, Payload, Request, Status, Target, User, Verb};
-use setpoint_codec::media::MediaType;
-use setpoint_strategy::{Kind, KindInfo, Subresource};
+use setpoint_api::{ApiVerb, ApiVerbs, Payload, Request, Status, Target, User, Verb};
+use setpoint_strategy::{ConnectKind, Kind, KindInfo};
 use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
-use crate::filters::{audit, authorize, limit};
+use crate::filters::{audit, authorize};
 use crate::negotiate::{self, Negotiated, Supported, header};
 use crate::request::options::StatusError;
-use crate::request::{ResourceRequest, deadline, delete, options};
+use crate::request::{ResourceRequest, deadline, delete, options, payload};
 use crate::respond;
 use crate::serve::ServerState;
 use crate::table::{self, IncludeObject, RenderOptions};
@@ -43,10 +39,10 @@ pub(crate) async fn handle(
         return Ok(respond::page_not_found());
     };
     check_verb(exchange, resource, kind.info())?;
-    if stream_of(kind.info(), resource).is_some()
+    if let Some(connect) = connect_kind(kind.info(), resource)
         && let Some(body) = body.take()
     {
-        return connect::handle(exchange, resource, &user, body).await;
+        return connect::handle(exchange, connect, resource, &user, body).await;
     }
     let verb = resource
         .verb
@@ -56,7 +52,7 @@ pub(crate) async fn handle(
     check_fields(exchange, verb, kind.info())?;
     let include_object = IncludeObject::parse(exchange.query, negotiated.representation)?;
     let deadline = deadline::read(exchange.query)?;
-    let payload = read_payload(exchange, verb, supported, body).await?;
+    let payload = payload::read(&exchange.head.headers, verb, supported, body).await?;
     if let Some(payload) = &payload {
         exchange
             .audit
@@ -163,15 +159,14 @@ fn is_served(info: &KindInfo, resource: &ResourceRequest) -> bool {
             .as_deref()
             .is_none_or(|name| info.find_subresource(name).is_some());
     let has_items = target.name.is_none() || info.has_items();
-    let takes_subpath =
-        stream_of(info, resource).is_some_and(|subresource| connect::takes_paths(&subresource));
+    let takes_subpath = connect_kind(info, resource).is_some_and(ConnectKind::is_proxy);
     scope_fits && has_items && has_subresource && (takes_subpath || !resource.has_subpath)
 }
 
-/// The requested subresource, if it is a stream (exec, attach, portforward, log, proxy).
-fn stream_of(info: &KindInfo, resource: &ResourceRequest) -> Option<Subresource> {
-    let subresource = info.find_subresource(resource.target.subresource.as_deref()?);
-    subresource.filter(connect::is_stream)
+/// The connection to open, if the request is for a connect subresource.
+fn connect_kind(info: &KindInfo, resource: &ResourceRequest) -> Option<ConnectKind> {
+    let subresource = info.find_subresource(resource.target.subresource.as_deref()?)?;
+    subresource.connect_kind()
 }
 
 fn check_verb(
@@ -180,19 +175,25 @@ fn check_verb(
     info: &KindInfo,
 ) -> Result<(), StatusError> {
     let target = &resource.target;
-    let has_verb = |found: Subresource| resource.verb.is_some_and(|verb| found.verbs.contains(verb));
-    if stream_of(info, resource).is_some_and(|stream| connect::takes_paths(&stream) || has_verb(stream)) {
-        return check_name(target);
-    }
+    let is_head = exchange.head.method == http::Method::HEAD;
+    let has_verb = |allowed: ApiVerbs| resource.verb.is_some_and(|verb| allowed.contains(verb));
     let allowed = match &target.subresource {
-        // For custom resources the registry itself reports a missing subresource.
-        Some(name) => info.find_subresource(name).map_or(info.is_custom, has_verb),
+        Some(name) => match info.find_subresource(name) {
+            Some(found) => match found.connect_kind() {
+                Some(ConnectKind::Proxy) => true,
+                Some(_) => has_verb(found.verbs),
+                None => has_verb(found.verbs) && !is_head,
+            },
+            // For custom resources the registry itself reports a missing subresource.
+            None => info.is_custom && !is_head,
+        },
         // For these it also reports verbs that are no longer served.
         None => resource.verb.is_some_and(|verb| {
-            (info.is_custom || info.allows(verb)) && fits_target(verb, target, info.is_namespaced())
+            let served = info.is_custom || info.allows(verb);
+            served && !is_head && fits_target(verb, target, info.is_namespaced())
         }),
     };
-    match allowed && exchange.head.method != http::Method::HEAD {
+    match allowed {
         true => check_name(target),
         false => Err(Box::new(Status::method_not_allowed())),
     }
@@ -253,7 +254,7 @@ fn with_options(
             options::write(query, "UpdateOptions", agent)?,
         )),
         ApiVerb::Patch => {
-            let patch_type = patch_type(header(&exchange.head.headers, &CONTENT_TYPE))?;
+            let patch_type = payload::patch_type(&exchange.head.headers)?;
             Ok(Verb::Patch(
                 patch_type,
                 body(payload),
@@ -285,63 +286,6 @@ fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, St
         watch.fields = FieldSelector::equals("metadata.name", name);
     }
     Ok(Verb::Watch(watch))
-}
-
-/// Reads the request body; `None` if it is empty or the verb has none. A delete's content type is only checked if there
-/// is a body.
-async fn read_payload(
-    exchange: &Exchange<'_>,
-    verb: ApiVerb,
-    supported: Supported,
-    body: &mut Option<Incoming>,
-) -> Result<Option<Payload>, StatusError> {
-    if verb.is_read() {
-        return Ok(None);
-    }
-    let content_type = header(&exchange.head.headers, &CONTENT_TYPE);
-    let encoding = match verb {
-        ApiVerb::Patch => patch_type(content_type).map(patch_encoding),
-        _ => encoding(content_type, supported),
-    };
-    let may_be_empty = matches!(verb, ApiVerb::Delete | ApiVerb::DeleteCollection);
-    if !may_be_empty && let Err(unknown) = encoding {
-        return Err(unknown);
-    }
-    let bytes = match body {
-        Some(body) => limit::read(body).await?,
-        None => Bytes::new(),
-    };
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Payload {
-        encoding: encoding?,
-        bytes,
-    }))
-}
-
-fn encoding(content_type: &str, supported: Supported) -> Result<Encoding, StatusError> {
-    MediaType::parse(content_type)
-        .encoding()
-        .filter(|encoding| *encoding != Encoding::Protobuf || supported.has_protobuf())
-        .ok_or_else(|| Box::new(Status::unsupported_media_type(supported.media_types())))
-}
-
-fn patch_type(content_type: &str) -> Result<PatchType, StatusError> {
-    match MediaType::parse(content_type).essence {
-        "application/json-patch+json" => Ok(PatchType::Json),
-        "application/merge-patch+json" => Ok(PatchType::Merge),
-        "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
-        "application/apply-patch+yaml" => Ok(PatchType::Apply),
-        _ => Err(negotiate::unknown_content_type()),
-    }
-}
-
-fn patch_encoding(patch_type: PatchType) -> Encoding {
-    match patch_type {
-        PatchType::Apply => Encoding::Yaml,
-        PatchType::Json | PatchType::Merge | PatchType::StrategicMerge => Encoding::Json,
-    }
 }
 
 /// Calls `Serve` with a deadline; watches have none.

@@ -12,10 +12,12 @@ use http::Method;
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{ApiVerb, Gvr, HttpVerb, Target};
 use setpoint_auth::authorize::{AccessTarget, Attributes};
+use setpoint_strategy::ConnectKind;
 
 pub mod deadline;
 pub mod delete;
 pub mod options;
+pub(crate) mod payload;
 pub mod query;
 
 use query::Query;
@@ -53,9 +55,6 @@ pub struct ResourceRequest {
 const IN_NAMESPACE: &str = "namespaces/";
 /// Subresources of a Namespace: after a namespace's name they are not resources inside it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
-
-/// Subresources that are streams.
-const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// Parses a request.
 pub fn parse<'a>(method: &Method, path: &'a str, query: &Query<'_>) -> RequestInfo<'a> {
@@ -192,8 +191,8 @@ impl RequestInfo<'_> {
         let Self::Resource(resource) = self else {
             return false;
         };
-        let subresource = resource.target.subresource.as_deref().unwrap_or_default();
-        resource.verb == Some(ApiVerb::Watch) || STREAMS.contains(&subresource)
+        let subresource = resource.target.subresource.as_deref();
+        resource.verb == Some(ApiVerb::Watch) || subresource.and_then(ConnectKind::find).is_some()
     }
 
     /// The attributes for authorization.

@@ -53,7 +53,7 @@ fn validate(kind: &dyn Kind, mut old: Tree, new: &Tree) {
     kind.validate(&old, &facts(), &Errors::default());
     kind.warnings(&old, None);
     let subresources = kind.info().subresources.iter();
-    let subresources = subresources.map(|subresource| Some((subresource.kind, subresource.name)));
+    let subresources = subresources.map(|subresource| Some(subresource.kind));
     for subresource in std::iter::once(None).chain(subresources) {
         let mut prepared = new.clone();
         let update = UpdateContext {

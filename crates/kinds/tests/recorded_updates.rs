@@ -200,7 +200,7 @@ fn update(kind: &dyn Kind, old: &Value, new: &Value, subresource: Option<&str>) 
     };
     meta::copy(&mut new, &old, "generation");
     let subresource = subresource.and_then(|name| kind.info().find_subresource(name));
-    let subresource = subresource.map(|subresource| (subresource.kind, subresource.name));
+    let subresource = subresource.map(|subresource| subresource.kind);
     let update = UpdateContext {
         old: &old,
         subresource,

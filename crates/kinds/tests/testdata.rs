@@ -81,7 +81,7 @@ fn update(kinds: &Kinds, old: &str, new: &str, subresource: Option<&str>) -> Val
     meta::copy(&mut new, &old, "generation");
     let subresource = subresource
         .map(|name| kind.info().find_subresource(name).unwrap())
-        .map(|subresource| (subresource.kind, subresource.name));
+        .map(|subresource| subresource.kind);
     let update = UpdateContext {
         old: &old,
         subresource,

@@ -166,7 +166,7 @@ impl VersionConverter for KindVersions<'_> {
 /// Fields that the kind's strategy resets and no manager may own: the status, and in a write of the status all else.
 fn reset_fields(context: &RequestContext<'_>) -> FieldSet {
     let info = context.kind_info();
-    let has_status = info.find_subresource("status").is_some();
+    let has_status = info.has_status();
     let subresource = context.target.subresource.as_deref();
     let subresource = subresource.and_then(|name| info.find_subresource(name));
     match subresource.map(|subresource| subresource.kind) {

@@ -18,7 +18,7 @@ use crate::header::HeaderReader;
 use crate::kind::{
     Deletion, InvalidObject, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField, UpdateContext,
 };
-use crate::strategy::{FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
+use crate::strategy::{Action, FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
 use crate::{meta, normal_form};
 
 /// A built-in kind in its storage version.
@@ -67,7 +67,7 @@ pub(crate) fn kind_info<T: Strategy>() -> KindInfo {
 fn has_scale<T: Strategy>() -> bool {
     T::SUBRESOURCES
         .iter()
-        .any(|subresource| subresource.kind == SubresourceKind::Scale)
+        .any(|subresource| matches!(subresource.kind, SubresourceKind::Scale))
 }
 
 /// The shape of a built-in kind.
@@ -145,18 +145,18 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
         T::finish_create(object);
     }
 
-    fn apply_action(&self, object: &mut Tree, subresource: &str, body: &Tree, facts: &RequestFacts) {
-        T::apply_action(object, subresource, body, facts);
+    fn apply_action(&self, object: &mut Tree, action: Action, body: &Tree, facts: &RequestFacts) {
+        T::apply_action(object, action, body, facts);
     }
 
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
         let (old, facts) = (update.old, update.facts);
         match update.subresource {
             None => T::prepare_update(object, old, facts),
-            Some((SubresourceKind::Status, _)) => T::prepare_status(object, old, facts),
-            Some((SubresourceKind::Partial, name)) => T::prepare_subresource(object, name, old, facts),
+            Some(SubresourceKind::Status) => T::prepare_status(object, old, facts),
+            Some(SubresourceKind::Partial(rules)) => (rules.prepare)(object, old, facts),
             // The action has already changed the object; that does not increment the generation.
-            Some((SubresourceKind::Action, _)) => return,
+            Some(SubresourceKind::Action(_)) => return,
             Some(_) => {}
         }
         if T::RULES.tracks_generation && T::changes_spec(object, old) {
@@ -185,8 +185,8 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
         validate_metadata::<T>(&object);
         meta::validate_update(&object.at(fields::METADATA), &old.at(fields::METADATA));
         match update.subresource {
-            Some((SubresourceKind::Status, _)) => T::validate_status(&object, &old, facts),
-            Some((SubresourceKind::Partial, name)) => T::validate_subresource(&object, name, &old, facts),
+            Some(SubresourceKind::Status) => T::validate_status(&object, &old, facts),
+            Some(SubresourceKind::Partial(rules)) => (rules.validate)(&object, &old, facts),
             Some(_) => T::validate_for_update(&object, &old, facts),
             None => {
                 T::validate_for_update(&object, &old, facts);

@@ -19,7 +19,7 @@ use crate::builtin::{BuiltinKind, kind_info, shape_of, validate_metadata};
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
 use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
-use crate::strategy::{RequestFacts, Strategy};
+use crate::strategy::{Action, RequestFacts, Strategy};
 use crate::{meta, normal_form};
 
 /// The conversion of a version to and from the storage version.
@@ -126,8 +126,8 @@ impl<V: VersionConversion> Kind for ConvertedKind<V> {
         self.hub.finish_create(object);
     }
 
-    fn apply_action(&self, object: &mut Tree, subresource: &str, body: &Tree, facts: &RequestFacts) {
-        self.hub.apply_action(object, subresource, body, facts);
+    fn apply_action(&self, object: &mut Tree, action: Action, body: &Tree, facts: &RequestFacts) {
+        self.hub.apply_action(object, action, body, facts);
     }
 
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {

@@ -17,7 +17,7 @@ use setpoint_api::{ApiVerb, Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
 use setpoint_schema::{CanonicalJson, Shape, Tree};
 
-use crate::strategy::{RequestFacts, Rules, Scope, Subresource, SubresourceKind};
+use crate::strategy::{Action, RequestFacts, Rules, Scope, Subresource, SubresourceKind};
 
 /// One version of a kind, as the rest of the server sees it.
 ///
@@ -87,7 +87,7 @@ pub trait Kind: Send + Sync + Debug {
     fn finish_create(&self, _object: &mut Tree) {}
 
     /// Changes a stored object as the body of an action subresource requests, such as a binding.
-    fn apply_action(&self, _object: &mut Tree, _subresource: &str, _body: &Tree, _facts: &RequestFacts) {}
+    fn apply_action(&self, _object: &mut Tree, _action: Action, _body: &Tree, _facts: &RequestFacts) {}
 
     /// Validates metadata, then the object; for some kinds the other way round.
     fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors);
@@ -135,8 +135,8 @@ pub trait Kind: Send + Sync + Debug {
 #[derive(Debug, Clone, Copy)]
 pub struct UpdateContext<'a> {
     pub old: &'a Tree,
-    /// The subresource of the request, with its name; `None` for the main resource.
-    pub subresource: Option<(SubresourceKind, &'a str)>,
+    /// The subresource of the request; `None` for the main resource.
+    pub subresource: Option<SubresourceKind>,
     pub facts: &'a RequestFacts,
 }
 
@@ -235,6 +235,10 @@ impl KindInfo {
     pub fn find_subresource(&self, name: &str) -> Option<Subresource> {
         let mut subresources = self.subresources.iter();
         subresources.find(|subresource| subresource.name == name).copied()
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresources.iter().any(Subresource::is_status)
     }
 
     /// The label of a selectable field in the storage version.

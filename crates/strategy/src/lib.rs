@@ -53,5 +53,6 @@ pub use field::FieldRef;
 pub use kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
 pub use kinds::Kinds;
 pub use strategy::{
-    FieldLabel, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, SubresourceKind,
+    Action, ConnectKind, FieldLabel, NameRule, Names, PartialRules, RequestFacts, Rules, Scope, Strategy,
+    Subresource, SubresourceKind,
 };

@@ -2,6 +2,8 @@
 //!
 //! Everything but the names and [`Strategy::validate`] has a default, so a small kind is a small file.
 
+mod subresource;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +19,13 @@ use crate::field::FieldRef;
 use crate::kind::InvalidObject;
 use crate::top_level;
 
+pub use subresource::{Action, ConnectKind, PartialRules, Subresource, SubresourceKind};
+
 /// The rules of one kind, on its object tree.
 ///
 /// Every object is pruned to the shape and in normal form: see [`crate::normal_form`]. On a create the order is:
 /// defaults, [`Strategy::prepare_create`], [`Strategy::validate`]. On an update: defaults,
-/// [`Strategy::prepare_update`] (or [`Strategy::prepare_status`], or [`Strategy::prepare_subresource`]), then
+/// [`Strategy::prepare_update`] (or [`Strategy::prepare_status`], or the [`PartialRules`] of a subresource), then
 /// validation. The server prepares and validates metadata before each of them.
 pub trait Strategy: Debug + Send + Sync + 'static {
     /// Group, version and kind.
@@ -64,11 +68,8 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         top_level::keep_all_except(object, old, &[fields::METADATA, fields::STATUS]);
     }
 
-    /// Keeps everything but the fields of the named subresource; see [`SubresourceKind::Partial`].
-    fn prepare_subresource(_object: &mut Tree, _name: &str, _old: &Tree, _facts: &RequestFacts) {}
-
     /// Changes an object as the body of an action subresource requests; see [`SubresourceKind::Action`].
-    fn apply_action(_object: &mut Tree, _subresource: &str, _body: &Tree, _facts: &RequestFacts) {}
+    fn apply_action(_object: &mut Tree, _action: Action, _body: &Tree, _facts: &RequestFacts) {}
 
     /// Validates a new object.
     fn validate(object: &FieldRef<'_>, facts: &RequestFacts);
@@ -83,12 +84,6 @@ pub trait Strategy: Debug + Send + Sync + 'static {
 
     /// Validates a status update.
     fn validate_status(_object: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
-
-    /// Validates an update of the named subresource: by default like any update.
-    fn validate_subresource(object: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>, facts: &RequestFacts) {
-        Self::validate_for_update(object, old, facts);
-        Self::validate_update(object, old, facts);
-    }
 
     /// Warnings about a valid object, for the response's `Warning` headers.
     fn warnings(_object: &FieldRef<'_>, _old: Option<&FieldRef<'_>>) -> Vec<String> {
@@ -135,9 +130,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
 }
 
 fn has_status<T: Strategy + ?Sized>() -> bool {
-    T::SUBRESOURCES
-        .iter()
-        .any(|subresource| subresource.kind == SubresourceKind::Status)
+    T::SUBRESOURCES.iter().any(Subresource::is_status)
 }
 
 /// Facts of the request that the rules of a kind may use, as values.
@@ -245,32 +238,6 @@ pub struct FieldLabel {
     pub stored_as: &'static str,
 }
 
-/// A subresource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subresource {
-    pub name: &'static str,
-    pub kind: SubresourceKind,
-    pub verbs: ApiVerbs,
-    /// Group, version and kind of its body; empty for the object's own.
-    pub body_kind: (&'static str, &'static str, &'static str),
-}
-
-/// What a subresource does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SubresourceKind {
-    Status,
-    /// Updates some fields of the object; its body is the whole object.
-    Partial,
-    /// Changes the object by a body of another kind, such as an Eviction.
-    Action,
-    /// The number of replicas, as a Scale.
-    Scale,
-    /// Computes a response from a created body and stores nothing, such as a TokenRequest.
-    Virtual,
-    /// A streaming connection to the pod, service or node.
-    Connect,
-}
-
 // === impl Names ===
 
 impl Names {
@@ -359,71 +326,5 @@ impl FieldLabel {
     /// A boolean field, which is false if absent.
     pub const fn boolean(label: &'static str, paths: &'static [&'static [&'static str]]) -> Self {
         Self::new(label, paths).or("false")
-    }
-}
-
-// === impl Subresource ===
-
-impl Subresource {
-    /// The verbs of a subresource that reads and changes a part of the object.
-    pub const GET_AND_CHANGE: ApiVerbs = ApiVerbs::new(&[ApiVerb::Get, ApiVerb::Patch, ApiVerb::Update]);
-
-    pub const STATUS: Self = Self {
-        name: "status",
-        kind: SubresourceKind::Status,
-        verbs: Self::GET_AND_CHANGE,
-        body_kind: ("", "", ""),
-    };
-
-    pub const SCALE: Self = Self {
-        name: "scale",
-        kind: SubresourceKind::Scale,
-        verbs: Self::GET_AND_CHANGE,
-        body_kind: ("autoscaling", "v1", "Scale"),
-    };
-
-    /// A create-only subresource that computes a response to a body of this group, version and kind.
-    pub const fn virtual_resource(
-        name: &'static str,
-        kind: (&'static str, &'static str, &'static str),
-    ) -> Self {
-        Self {
-            kind: SubresourceKind::Virtual,
-            ..Self::action(name, kind)
-        }
-    }
-
-    /// A streaming subresource; `kind` is the type of its options.
-    pub const fn connect(
-        name: &'static str,
-        verbs: ApiVerbs,
-        kind: (&'static str, &'static str, &'static str),
-    ) -> Self {
-        Self {
-            name,
-            kind: SubresourceKind::Connect,
-            verbs,
-            body_kind: kind,
-        }
-    }
-
-    /// A subresource that updates some fields of the object.
-    pub const fn partial(name: &'static str, verbs: ApiVerbs) -> Self {
-        Self {
-            name,
-            kind: SubresourceKind::Partial,
-            verbs,
-            body_kind: ("", "", ""),
-        }
-    }
-
-    /// A create-only subresource that changes the object by a body of this group, version and kind.
-    pub const fn action(name: &'static str, kind: (&'static str, &'static str, &'static str)) -> Self {
-        Self {
-            name,
-            kind: SubresourceKind::Action,
-            verbs: ApiVerbs::new(&[ApiVerb::Create]),
-            body_kind: kind,
-        }
     }
 }

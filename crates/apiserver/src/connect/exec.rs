@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use hyper::body::Incoming;
+use serde_json::Value;
 use setpoint_api::{ApiVerb, User};
 use setpoint_auth::authorize;
 
@@ -15,43 +16,110 @@ use crate::request::ResourceRequest;
 use crate::request::options::StatusError;
 use crate::request::query::Query;
 
-/// Forwards the request to the kubelet of the pod's node.
-pub(super) async fn handle(
+/// Runs a command in a container.
+pub(super) async fn exec(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
     body: Incoming,
 ) -> Result<Response<Body>, StatusError> {
-    check_access(exchange, user)?;
-    let target = &resource.target;
-    let (name, subresource) = (
-        target.name.as_deref().unwrap_or_default(),
-        target.subresource.as_deref().unwrap_or_default(),
+    let mut options = streams(exchange.query);
+    options.extend(
+        exchange
+            .query
+            .all("command")
+            .map(|argument| ("command", argument)),
     );
-    let reader = ObjectReader {
-        serve: &*exchange.shared.serve,
-        user,
-    };
-    let pod = reader.pod(&resource.namespace, name).await?;
-    let path = match subresource {
-        "portforward" => format!("/portForward/{}/{name}", resource.namespace),
-        subresource => {
-            let requested = exchange.query.text("container").unwrap_or_default();
-            let container = locate::container_name(&pod, requested)?;
-            format!("/{subresource}/{}/{name}/{container}", resource.namespace)
-        }
-    };
-    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-    if node.is_empty() {
-        return Err(locate::bad_request(&format!(
-            "pod {name} does not have a host assigned"
-        )));
+    let pod = PodRequest::new(exchange, resource, user).await?;
+    let path = pod.container_path("exec")?;
+    pod.forward(&path, &options, body).await
+}
+
+/// Attaches to the first process of a container.
+pub(super) async fn attach(
+    exchange: &Exchange<'_>,
+    resource: &ResourceRequest,
+    user: &Arc<User>,
+    body: Incoming,
+) -> Result<Response<Body>, StatusError> {
+    let pod = PodRequest::new(exchange, resource, user).await?;
+    let path = pod.container_path("attach")?;
+    pod.forward(&path, &streams(exchange.query), body).await
+}
+
+/// Forwards connections to ports of a pod.
+pub(super) async fn port_forward(
+    exchange: &Exchange<'_>,
+    resource: &ResourceRequest,
+    user: &Arc<User>,
+    body: Incoming,
+) -> Result<Response<Body>, StatusError> {
+    let ports: Vec<&str> = exchange.query.all("ports").collect();
+    let ports = ports.join(",");
+    let options = (!ports.is_empty()).then_some(("port", ports.as_str()));
+    let pod = PodRequest::new(exchange, resource, user).await?;
+    let path = format!("/portForward/{}/{}", resource.namespace, pod.name);
+    pod.forward(&path, options.as_slice(), body).await
+}
+
+/// A stream to a pod, which the caller may open.
+struct PodRequest<'a> {
+    exchange: &'a Exchange<'a>,
+    reader: ObjectReader<'a>,
+    namespace: &'a str,
+    name: &'a str,
+    pod: Value,
+}
+
+impl<'a> PodRequest<'a> {
+    async fn new(
+        exchange: &'a Exchange<'a>,
+        resource: &'a ResourceRequest,
+        user: &'a Arc<User>,
+    ) -> Result<Self, StatusError> {
+        check_access(exchange, user)?;
+        let (namespace, name) = (
+            resource.namespace.as_str(),
+            resource.target.name.as_deref().unwrap_or_default(),
+        );
+        let reader = ObjectReader {
+            serve: &*exchange.shared.serve,
+            user,
+        };
+        let pod = reader.pod(namespace, name).await?;
+        Ok(Self {
+            exchange,
+            reader,
+            namespace,
+            name,
+            pod,
+        })
     }
-    let backend = reader.node(node).await?;
-    let request =
-        BackendRequest::of(exchange.head, &path, &query(exchange.query, subresource)).with_body(body);
-    let response = relay::forward(exchange, backend, request).await;
-    response.map_err(|error| locate::internal(&format!("error dialing backend: {error}")))
+
+    /// The kubelet's path of a stream to the requested container.
+    fn container_path(&self, stream: &str) -> Result<String, StatusError> {
+        let requested = self.exchange.query.text("container").unwrap_or_default();
+        let container = locate::container_name(&self.pod, requested)?;
+        Ok(format!("/{stream}/{}/{}/{container}", self.namespace, self.name))
+    }
+
+    /// Forwards the request to the kubelet of the pod's node.
+    async fn forward(
+        &self,
+        path: &str,
+        options: &[(&str, &str)],
+        body: Incoming,
+    ) -> Result<Response<Body>, StatusError> {
+        let node = self.pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if node.is_empty() {
+            let message = format!("pod {} does not have a host assigned", self.name);
+            return Err(locate::bad_request(&message));
+        }
+        let backend = self.reader.node(node).await?;
+        let request = BackendRequest::of(self.exchange.head, path, &relay::encode(options)).with_body(body);
+        let response = relay::forward(self.exchange, backend, request).await;
+        response.map_err(|error| locate::internal(&format!("error dialing backend: {error}")))
+    }
 }
 
 /// Authorizes the stream as a create: a client that opens it by a WebSocket sends a GET, whose verb would be get.
@@ -63,25 +131,16 @@ fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), StatusError>
     authorize::check(&*exchange.shared.authorize, user, &attributes)
 }
 
-/// The options as the kubelet's query parameters.
-fn query(query: &Query<'_>, subresource: &str) -> String {
-    let mut pairs = Vec::new();
-    for (option, name) in [
+/// The requested streams as the kubelet's query parameters.
+fn streams<'a>(query: &'a Query<'_>) -> Vec<(&'a str, &'a str)> {
+    let options = [
         ("stdin", "input"),
         ("stdout", "output"),
         ("stderr", "error"),
         ("tty", "tty"),
-    ] {
-        if subresource != "portforward" && query.flag(option).unwrap_or_default() {
-            pairs.push((name, "1"));
-        }
-    }
-    let ports: Vec<&str> = query.all("ports").collect();
-    let ports = ports.join(",");
-    match subresource {
-        "exec" => pairs.extend(query.all("command").map(|argument| ("command", argument))),
-        "portforward" if !ports.is_empty() => pairs.push(("port", &ports)),
-        _ => {}
-    }
-    relay::encode(&pairs)
+    ];
+    let requested = options
+        .into_iter()
+        .filter(|(option, _)| query.flag(option).unwrap_or_default());
+    requested.map(|(_, name)| (name, "1")).collect()
 }

@@ -14,9 +14,8 @@ use std::sync::Arc;
 
 use http::Response;
 use hyper::body::Incoming;
-use setpoint_api::{ApiVerb, Status, User};
-use setpoint_strategy::Subresource;
-use setpoint_strategy::SubresourceKind;
+use setpoint_api::User;
+use setpoint_strategy::ConnectKind;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body::Body;
@@ -68,29 +67,19 @@ impl fmt::Display for BackendAddress {
     }
 }
 
-/// Whether a subresource is a stream rather than an object.
-pub(crate) fn is_stream(subresource: &Subresource) -> bool {
-    subresource.kind == SubresourceKind::Connect
-}
-
-/// Whether a path may follow the subresource: a proxy takes every verb and any path.
-pub(crate) fn takes_paths(subresource: &Subresource) -> bool {
-    is_stream(subresource) && subresource.verbs.contains(ApiVerb::Delete)
-}
-
 /// Handles a request for a connect subresource.
 pub(crate) async fn handle(
     exchange: &Exchange<'_>,
+    connect: ConnectKind,
     resource: &ResourceRequest,
     user: &Arc<User>,
     body: Incoming,
 ) -> Result<Response<Body>, StatusError> {
-    let target = &resource.target;
-    let subresource = target.subresource.as_deref().unwrap_or_default();
-    match (target.resource.resource.as_str(), subresource) {
-        ("pods", "log") => log::handle(exchange, resource, user).await,
-        ("pods", "exec" | "attach" | "portforward") => exec::handle(exchange, resource, user, body).await,
-        (_, "proxy") => proxy::handle(exchange, resource, user, body).await,
-        _ => Err(Box::new(Status::no_such_resource())),
+    match connect {
+        ConnectKind::Log => log::handle(exchange, resource, user).await,
+        ConnectKind::Exec => exec::exec(exchange, resource, user, body).await,
+        ConnectKind::Attach => exec::attach(exchange, resource, user, body).await,
+        ConnectKind::PortForward => exec::port_forward(exchange, resource, user, body).await,
+        ConnectKind::Proxy => proxy::handle(exchange, resource, user, body).await,
     }
 }

@@ -4,12 +4,11 @@ use serde_json::{Map, Value, json};
 use setpoint_api::{ApiVerb, Gvk, HttpVerb};
 use setpoint_codec::{media, protobuf};
 use setpoint_schema::openapi::Schemas;
-use setpoint_strategy::{Kind, KindInfo, Subresource};
+use setpoint_strategy::{ConnectKind, Kind, KindInfo, Subresource};
 
 use super::operation_id::{group_names, title};
 use super::parameters::{self, Parameter, insert, insert_with};
 use super::verb_spec::{GET, LIST, ON_COLLECTION, VERB_SPECS, VerbSpec, WATCH, WATCH_LIST};
-use crate::connect;
 
 /// The paths and schemas of one group and version, under construction.
 #[derive(Debug)]
@@ -161,8 +160,8 @@ impl Paths {
         let path = format!("{single}/{}", subresource.name);
         let scope = if info.is_namespaced() { "Namespaced" } else { "" };
         let subject = format!("{scope}{}{}", info.gvk.kind, title(subresource.name));
-        if connect::is_stream(subresource) {
-            return self.write_connect(info, subresource, &path, &subject);
+        if let Some(connect) = subresource.connect_kind() {
+            return self.write_connect(connect, info, subresource, (&path, &subject));
         }
         let (gvk, schema) = match subresource.body_kind.2 {
             "" => (gvk(&info.gvk), object.clone()),
@@ -193,9 +192,15 @@ impl Paths {
     }
 
     /// Writes a connect subresource. A proxy, which takes every verb, takes a path as well.
-    fn write_connect(&mut self, info: &KindInfo, subresource: &Subresource, path: &str, subject: &str) {
+    fn write_connect(
+        &mut self,
+        connect: ConnectKind,
+        info: &KindInfo,
+        subresource: &Subresource,
+        (path, subject): (&str, &str),
+    ) {
         let query = parameters::connect_options(info, subresource);
-        if subresource.body_kind.2.is_empty() {
+        if connect == ConnectKind::Log {
             let mut operation = self.operation(
                 &GET,
                 &read_types(info, subject.to_owned(), &json!({"type": "string"}), true),
@@ -204,8 +209,7 @@ impl Paths {
                 json!({"schema": {"type": "string"}});
             return insert_with(&mut self.map, path, vec![(GET.method(), operation)], &query);
         }
-        let proxies = subresource.verbs.contains(ApiVerb::Delete);
-        let methods = parameters::methods(subresource, proxies);
+        let methods = parameters::methods(connect, subresource);
         for (path, suffix) in [(path.to_owned(), ""), (format!("{path}/{{path}}"), "WithPath")] {
             let operations = methods.iter().map(|method| {
                 let id = format!("connect{}{}{subject}{suffix}", self.name, title(method.as_str()));
@@ -213,7 +217,7 @@ impl Paths {
             });
             let operations = operations.collect();
             insert_with(&mut self.map, &path, operations, &query);
-            if !proxies {
+            if !connect.is_proxy() {
                 break;
             }
         }
@@ -333,11 +337,7 @@ impl Paths {
             ApiVerb::Patch => {
                 let name = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
                 let patch = self.schemas.reference_as(name, || json!({"type": "object"}));
-                let count = if types.protobuf {
-                    PATCH_TYPES.len()
-                } else {
-                    PATCH_TYPES.len() - 1
-                };
+                let count = PATCH_TYPES.len() - usize::from(!types.protobuf);
                 let content: Map<String, Value> = PATCH_TYPES[..count]
                     .iter()
                     .map(|one| ((*one).to_owned(), json!({"schema": patch})))

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use setpoint_api::{ApiVerb, HttpVerb};
 use setpoint_schema::{FieldType, Pack};
-use setpoint_strategy::{KindInfo, Subresource};
+use setpoint_strategy::{ConnectKind, KindInfo, Subresource};
 
 /// Media type of a log stream.
 pub(super) const TEXT: &str = "text/plain";
@@ -148,9 +148,9 @@ pub(super) fn connect_options(info: &KindInfo, subresource: &Subresource) -> Vec
 }
 
 /// The HTTP methods that open a stream.
-pub(super) fn methods(subresource: &Subresource, proxies: bool) -> Vec<HttpVerb> {
+pub(super) fn methods(connect: ConnectKind, subresource: &Subresource) -> Vec<HttpVerb> {
     let mut methods: Vec<HttpVerb> = subresource.verbs.iter().map(ApiVerb::http_verb).collect();
-    if proxies {
+    if connect.is_proxy() {
         methods.extend([HttpVerb::Head, HttpVerb::Options]);
     }
     methods

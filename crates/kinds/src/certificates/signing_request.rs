@@ -13,7 +13,8 @@ use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::columns::{self, Column, NONE};
 use setpoint_strategy::{
-    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, top_level,
+    FieldLabel, FieldRef, NameRule, Names, PartialRules, RequestFacts, Rules, Scope, Strategy, Subresource,
+    top_level,
 };
 use setpoint_x509::CertificateRequest;
 
@@ -46,6 +47,12 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 const MIN_SECONDS: i64 = 600;
+
+/// The `approval` subresource changes the conditions Approved and Denied.
+const APPROVAL: PartialRules = PartialRules {
+    prepare: prepare_approval,
+    validate: validate_approval,
+};
 
 #[derive(Debug)]
 pub struct CertificateSigningRequest;
@@ -80,10 +87,8 @@ impl Strategy for CertificateSigningRequest {
         "spec.signerName",
         &[&[fields::SPEC, fields::SIGNER_NAME]],
     )];
-    const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::partial("approval", Subresource::GET_AND_CHANGE),
-        Subresource::STATUS,
-    ];
+    const SUBRESOURCES: &'static [Subresource] =
+        &[Subresource::partial("approval", APPROVAL), Subresource::STATUS];
     const RULES: Rules = Rules {
         reset_fields: &[&[fields::SPEC]],
         name: NameRule::Custom,
@@ -106,19 +111,6 @@ impl Strategy for CertificateSigningRequest {
         status::default_condition_times(request, old, facts);
     }
 
-    fn prepare_subresource(request: &mut Tree, _name: &str, old: &Tree, facts: &RequestFacts) {
-        status::default_condition_times(request, old, facts);
-        let conditions = request.take(&[fields::STATUS, fields::CONDITIONS]);
-        top_level::keep(request, old, fields::SPEC);
-        top_level::keep(request, old, fields::STATUS);
-        match conditions {
-            Some(conditions) => request
-                .child(fields::STATUS)
-                .set(&[fields::CONDITIONS], conditions),
-            None => drop(request.take(&[fields::STATUS, fields::CONDITIONS])),
-        }
-    }
-
     fn validate(request: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_spec(&request.at(fields::SPEC), &FieldRef::absent());
         status::validate(&request.at(fields::STATUS), &FieldRef::absent());
@@ -137,11 +129,25 @@ impl Strategy for CertificateSigningRequest {
         Self::validate_for_update(request, old, facts);
         status::validate_update(request, old, status::AllowedChange::Certificate);
     }
+}
 
-    fn validate_subresource(request: &FieldRef<'_>, _name: &str, old: &FieldRef<'_>, facts: &RequestFacts) {
-        Self::validate_for_update(request, old, facts);
-        status::validate_update(request, old, status::AllowedChange::Approval);
+/// Keeps everything but the conditions.
+fn prepare_approval(request: &mut Tree, old: &Tree, facts: &RequestFacts) {
+    status::default_condition_times(request, old, facts);
+    let conditions = request.take(&[fields::STATUS, fields::CONDITIONS]);
+    top_level::keep(request, old, fields::SPEC);
+    top_level::keep(request, old, fields::STATUS);
+    match conditions {
+        Some(conditions) => request
+            .child(fields::STATUS)
+            .set(&[fields::CONDITIONS], conditions),
+        None => drop(request.take(&[fields::STATUS, fields::CONDITIONS])),
     }
+}
+
+fn validate_approval(request: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+    CertificateSigningRequest::validate_for_update(request, old, facts);
+    status::validate_update(request, old, status::AllowedChange::Approval);
 }
 
 /// Sets the requesting user to the caller, whatever the body contains.

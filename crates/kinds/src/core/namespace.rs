@@ -8,13 +8,26 @@ use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{
-    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, top_level,
+    FieldLabel, FieldRef, NameRule, Names, PartialRules, RequestFacts, Rules, Scope, Strategy, Subresource,
+    meta, top_level,
 };
 
 /// The label with the namespace's name, for selectors.
 pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The finalizer of the namespace controller.
 pub const FINALIZER: &str = "kubernetes";
+
+/// The subresource that writes `spec.finalizers`.
+const FINALIZE: Subresource = Subresource {
+    verbs: ApiVerbs::new(&[ApiVerb::Update]),
+    ..Subresource::partial(
+        "finalize",
+        PartialRules {
+            prepare: |namespace, old, _| top_level::keep(namespace, old, fields::STATUS),
+            validate: |namespace, _, _| validate_finalizers(namespace),
+        },
+    )
+};
 
 #[derive(Debug)]
 pub struct Namespace;
@@ -35,10 +48,7 @@ impl Strategy for Namespace {
         "status.phase",
         &[&[fields::STATUS, fields::PHASE]],
     )];
-    const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::partial("finalize", ApiVerbs::new(&[ApiVerb::Update])),
-        Subresource::STATUS,
-    ];
+    const SUBRESOURCES: &'static [Subresource] = &[FINALIZE, Subresource::STATUS];
     const RULES: Rules = Rules {
         verbs: ApiVerbs::ALL.without(ApiVerb::DeleteCollection),
         name: NameRule::Label,
@@ -81,27 +91,11 @@ impl Strategy for Namespace {
         top_level::keep(namespace, old, fields::STATUS);
     }
 
-    fn prepare_subresource(namespace: &mut Tree, _name: &str, old: &Tree, _facts: &RequestFacts) {
-        top_level::keep(namespace, old, fields::STATUS);
-    }
-
     fn validate(namespace: &FieldRef<'_>, _facts: &RequestFacts) {
         let finalizers = namespace.at(fields::SPEC).at(fields::FINALIZERS);
         for finalizer in finalizers.items() {
             meta::validate_finalizer(&finalizer.with_errors(finalizers.errors().clone()));
         }
-    }
-
-    fn validate_subresource(
-        namespace: &FieldRef<'_>,
-        _name: &str,
-        _old: &FieldRef<'_>,
-        _facts: &RequestFacts,
-    ) {
-        let finalizers = namespace.at(fields::SPEC).at(fields::FINALIZERS);
-        finalizers
-            .items()
-            .for_each(|finalizer| meta::validate_finalizer(&finalizer));
     }
 
     fn validate_status(namespace: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
@@ -128,4 +122,11 @@ impl Strategy for Namespace {
             .and_then(Tree::as_list)
             .is_some_and(|list| !list.is_empty())
     }
+}
+
+fn validate_finalizers(namespace: &FieldRef<'_>) {
+    let finalizers = namespace.at(fields::SPEC).at(fields::FINALIZERS);
+    finalizers
+        .items()
+        .for_each(|finalizer| meta::validate_finalizer(&finalizer));
 }

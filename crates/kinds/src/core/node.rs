@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::table::Cell;
-use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column, NONE, UNKNOWN};
 use setpoint_strategy::go_dump::GoDump;
 use setpoint_strategy::{
-    FieldLabel, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, ip, name, top_level,
+    ConnectKind, FieldLabel, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, ip, name,
+    top_level,
 };
 
 use crate::shared::resources;
@@ -61,17 +61,7 @@ impl Strategy for Node {
         ..Rules::DEFAULT
     };
     const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::connect(
-            "proxy",
-            ApiVerbs::new(&[
-                ApiVerb::Create,
-                ApiVerb::Delete,
-                ApiVerb::Get,
-                ApiVerb::Patch,
-                ApiVerb::Update,
-            ]),
-            ("", "v1", "NodeProxyOptions"),
-        ),
+        Subresource::connect(ConnectKind::Proxy, ("", "v1", "NodeProxyOptions")),
         Subresource::STATUS,
     ];
 

@@ -8,8 +8,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
 use setpoint_schema::{Pack, Tree};
-use setpoint_strategy::name;
-use setpoint_strategy::{SubresourceKind, meta};
+use setpoint_strategy::{Action, SubresourceKind, meta, name};
 
 use crate::error;
 use crate::request_context::RequestContext;
@@ -35,7 +34,13 @@ pub(crate) async fn bind(
     }
     validate(&binding)?;
     let bound = BoundPod { binding: &binding };
-    guaranteed_update(context, Some(SubresourceKind::Action), options, &bound).await?;
+    guaranteed_update(
+        context,
+        Some(SubresourceKind::Action(Action::Bind)),
+        options,
+        &bound,
+    )
+    .await?;
     let created = Status {
         code: 201,
         ..Status::ok()
@@ -56,7 +61,7 @@ impl UpdatedObject for BoundPod<'_> {
         require_unbound(context, self.binding, old_tree, old)?;
         let mut pod = old_tree.clone();
         let kind = &context.kind;
-        kind.apply_action(&mut pod, "binding", self.binding, &context.facts);
+        kind.apply_action(&mut pod, Action::Bind, self.binding, &context.facts);
         Ok(pod)
     }
 }

@@ -14,8 +14,7 @@ use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
 use setpoint_schema::{Map, Pack, Tree};
-use setpoint_strategy::label_selector;
-use setpoint_strategy::{SubresourceKind, meta};
+use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
 use crate::request_context::RequestContext;
 use crate::verbs::{UpdatedObject, delete_object, guaranteed_update};
@@ -296,9 +295,14 @@ fn too_many(name: &str, why: &str) -> Status {
 async fn set_disruption_target(context: &RequestContext<'_>, deletion: &DeleteOptions) -> Result<(), Status> {
     let options = WriteOptions::default();
     let disrupted = DisruptedPod { deletion };
-    guaranteed_update(context, Some(SubresourceKind::Action), &options, &disrupted)
-        .await
-        .map(drop)
+    guaranteed_update(
+        context,
+        Some(SubresourceKind::Action(Action::Evict)),
+        &options,
+        &disrupted,
+    )
+    .await
+    .map(drop)
 }
 
 impl UpdatedObject for DisruptedPod<'_> {

@@ -9,7 +9,7 @@ mod scale;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Payload, Response, Status};
-use setpoint_strategy::meta;
+use setpoint_strategy::{Action, SubresourceKind, meta};
 
 use crate::request_context::RequestContext;
 
@@ -19,21 +19,21 @@ pub(crate) use scale::scale;
 /// Handles a create of an action subresource.
 pub(crate) async fn dispatch(
     context: &RequestContext<'_>,
+    action: Action,
     payload: Payload,
     options: WriteOptions,
 ) -> Result<Response, Status> {
-    match context.target.subresource.as_deref() {
-        Some("binding") => binding::bind(context, &payload, &options).await,
-        Some("eviction") => eviction::evict(context, &payload, &options).await,
-        _ => Err(Status::no_such_resource()),
+    match action {
+        Action::Bind => binding::bind(context, &payload, &options).await,
+        Action::Evict => eviction::evict(context, &payload, &options).await,
     }
 }
 
 /// Handles a create of a resource that stands for an action subresource of the object of the same name: `bindings` for
 /// `pods/binding`.
-pub(crate) async fn dispatch_by_name(
+pub(crate) async fn delegate(
     context: &RequestContext<'_>,
-    (resource, action): (&str, &str),
+    (resource, subresource): (&str, &str),
     payload: Payload,
     options: WriteOptions,
 ) -> Result<Response, Status> {
@@ -41,9 +41,13 @@ pub(crate) async fn dispatch_by_name(
     let mut target = context.target.clone();
     target.resource.resource = resource.into();
     target.name = Some(meta::name(&object).into());
-    target.subresource = Some(action.into());
+    target.subresource = Some(subresource.into());
     let served = context.registry.find_version(&target.resource);
     let served = served.ok_or_else(Status::no_such_resource)?;
+    let found = served.kind.info().find_subresource(subresource);
+    let Some(SubresourceKind::Action(action)) = found.map(|found| found.kind) else {
+        return Err(Status::no_such_resource());
+    };
     let context = RequestContext::new(context.registry, served, context.user.clone(), target);
-    dispatch(&context, payload, options).await
+    dispatch(&context, action, payload, options).await
 }

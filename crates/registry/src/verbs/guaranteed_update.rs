@@ -42,9 +42,7 @@ pub(crate) async fn guaranteed_update(
     updated: &dyn UpdatedObject,
 ) -> Result<Arc<Stored>, Status> {
     let key = context.key()?;
-    let is_action = subresource == Some(SubresourceKind::Action);
-    let subresource_name = context.target.subresource.as_deref().unwrap_or_default();
-    let subresource = subresource.map(|kind| (kind, subresource_name));
+    let is_action = matches!(subresource, Some(SubresourceKind::Action(_)));
     loop {
         let old = context.require(&key)?;
         let old_tree = context.kind.decode_stored(&old).map_err(error::undecodable)?;

@@ -30,18 +30,18 @@ pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result
     match (verb, subresource) {
         (Verb::Create(payload, options), None) if !context.kind_info().rules.stored => {
             match context.kind_info().rules.delegates_to {
-                Some(action) => subresources::dispatch_by_name(context, action, payload, options).await,
+                Some(action) => subresources::delegate(context, action, payload, options).await,
                 None => subresources::create_virtual(context, &payload, &options).await,
             }
         }
         (Verb::Create(payload, options), Some(SubresourceKind::Virtual)) => {
             subresources::create_virtual(context, &payload, &options).await
         }
-        (Verb::Create(payload, options), Some(SubresourceKind::Action)) => {
-            subresources::dispatch(context, payload, options).await
+        (Verb::Create(payload, options), Some(SubresourceKind::Action(action))) => {
+            subresources::dispatch(context, action, payload, options).await
         }
         (verb, Some(SubresourceKind::Scale)) => subresources::scale(context, verb).await,
-        (_, Some(SubresourceKind::Connect)) => Err(Status::method_not_allowed()),
+        (_, Some(SubresourceKind::Connect(_))) => Err(Status::method_not_allowed()),
         (Verb::Get(options), _) => get::get(context, &options).await,
         (Verb::List(options), None) => list::list(context, &options).await,
         (Verb::Watch(options), None) => watch::watch(context, options).await,

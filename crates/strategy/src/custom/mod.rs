@@ -119,11 +119,6 @@ impl CustomKind {
             rules::report(&self.schema().evaluate_rules(&**judge, object, old), errors);
         }
     }
-
-    fn has_status(&self) -> bool {
-        let mut subresources = self.info.subresources.iter();
-        subresources.any(|subresource| subresource.kind == SubresourceKind::Status)
-    }
 }
 
 /// `kind`, `apiVersion` and metadata of an object.
@@ -211,13 +206,13 @@ impl Kind for CustomKind {
 
     fn prepare_create(&self, object: &mut Tree, _facts: &RequestFacts) {
         object.set(&[fields::METADATA, fields::GENERATION], 1);
-        if self.has_status() {
+        if self.info.has_status() {
             crate::top_level::drop(object, fields::STATUS);
         }
     }
 
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {
-        rules::prepare_update(object, update.old, update.subresource, self.has_status());
+        rules::prepare_update(object, update.old, update.subresource, self.info.has_status());
     }
 
     fn validate(&self, object: &Tree, _facts: &RequestFacts, errors: &Errors) {
@@ -233,7 +228,7 @@ impl Kind for CustomKind {
         let old = update.old;
         rules::validate_metadata(object, &self.head, self.info.scope, errors);
         rules::validate_metadata_update(object, old, &self.head, errors);
-        if let (Some((SubresourceKind::Status, _)), Some(schema)) =
+        if let (Some(SubresourceKind::Status), Some(schema)) =
             (update.subresource, self.schema().property(fields::STATUS))
         {
             let status = object.get(fields::STATUS).unwrap_or(&Tree::Null);

@@ -32,11 +32,11 @@ pub(super) fn validate_metadata_update(object: &Tree, old: &Tree, head: &Shape, 
 pub(super) fn prepare_update(
     object: &mut Tree,
     old: &Tree,
-    subresource: Option<(SubresourceKind, &str)>,
+    subresource: Option<SubresourceKind>,
     has_status: bool,
 ) {
     match subresource {
-        Some((SubresourceKind::Status, _)) => keep_all_but_status(object, old),
+        Some(SubresourceKind::Status) => keep_all_but_status(object, old),
         _ if has_status => top_level::keep(object, old, fields::STATUS),
         _ => {}
     }

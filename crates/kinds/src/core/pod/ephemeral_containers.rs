@@ -1,15 +1,20 @@
 //! The `ephemeralcontainers` subresource: debugging containers added to a running pod.
 
 use setpoint_schema::{Tree, fields};
-use setpoint_strategy::{FieldRef, RequestFacts, Strategy, top_level};
+use setpoint_strategy::{FieldRef, PartialRules, RequestFacts, Strategy, top_level};
 
 use super::spec::update::difference;
 use super::{MIRROR, Pod, validate_annotations};
 
 const LIST: &str = fields::EPHEMERAL_CONTAINERS;
 
+pub(super) const RULES: PartialRules = PartialRules {
+    prepare: |pod, old, _| prepare(pod, old),
+    validate,
+};
+
 /// Keeps everything but the list of ephemeral containers.
-pub(super) fn prepare(pod: &mut Tree, old: &Tree) {
+fn prepare(pod: &mut Tree, old: &Tree) {
     let list = pod.take(&[fields::SPEC, LIST]);
     keep_all(pod, old);
     match list {
@@ -35,7 +40,7 @@ pub(super) fn keep_all(pod: &mut Tree, old: &Tree) {
 }
 
 /// Reports ephemeral containers that were removed or changed.
-pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
     if old
         .at(fields::METADATA)
         .at(fields::ANNOTATIONS)

@@ -21,28 +21,17 @@ mod warnings;
 pub(crate) use annotations::MIRROR;
 
 use setpoint_api::field::Errors;
-use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{
-    FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, meta, top_level,
+    Action, ConnectKind, FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, meta,
+    top_level,
 };
 
 use self::spec::PodContext;
 use self::spec::validation_options::PodValidationOptions;
 
 const ALWAYS: &str = "Always";
-const BINDING: &str = "binding";
-const EPHEMERAL: &str = "ephemeralcontainers";
-const RESIZE: &str = "resize";
-const STREAM: ApiVerbs = ApiVerbs::new(&[ApiVerb::Create, ApiVerb::Get]);
-const PROXY: ApiVerbs = ApiVerbs::new(&[
-    ApiVerb::Create,
-    ApiVerb::Delete,
-    ApiVerb::Get,
-    ApiVerb::Patch,
-    ApiVerb::Update,
-]);
 /// Fields that admission may have set when the pod was created.
 const SET_BY_ADMISSION: &[&str] = &[fields::RESOURCES, fields::PRIORITY, fields::PREEMPTION_POLICY];
 /// Status fields that stay unchanged if a status update omits them.
@@ -80,15 +69,15 @@ impl Strategy for Pod {
         FieldLabel::new("status.podIPs", &[]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::connect("attach", STREAM, ("", "v1", "PodAttachOptions")),
-        Subresource::action("binding", ("", "v1", "Binding")),
-        Subresource::partial(EPHEMERAL, Subresource::GET_AND_CHANGE),
-        Subresource::action("eviction", ("policy", "v1", "Eviction")),
-        Subresource::connect("exec", STREAM, ("", "v1", "PodExecOptions")),
-        Subresource::connect("log", ApiVerbs::new(&[ApiVerb::Get]), ("", "", "")),
-        Subresource::connect("portforward", STREAM, ("", "v1", "PodPortForwardOptions")),
-        Subresource::connect("proxy", PROXY, ("", "v1", "PodProxyOptions")),
-        Subresource::partial(RESIZE, Subresource::GET_AND_CHANGE),
+        Subresource::connect(ConnectKind::Attach, ("", "v1", "PodAttachOptions")),
+        Subresource::action("binding", Action::Bind, ("", "v1", "Binding")),
+        Subresource::partial("ephemeralcontainers", ephemeral_containers::RULES),
+        Subresource::action("eviction", Action::Evict, ("policy", "v1", "Eviction")),
+        Subresource::connect(ConnectKind::Exec, ("", "v1", "PodExecOptions")),
+        Subresource::connect(ConnectKind::Log, ("", "", "")),
+        Subresource::connect(ConnectKind::PortForward, ("", "v1", "PodPortForwardOptions")),
+        Subresource::connect(ConnectKind::Proxy, ("", "v1", "PodProxyOptions")),
+        Subresource::partial("resize", resize::RULES),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {
@@ -132,16 +121,8 @@ impl Strategy for Pod {
         status::keep_observed(pod.child(fields::STATUS), old.get(fields::STATUS));
     }
 
-    fn prepare_subresource(pod: &mut Tree, name: &str, old: &Tree, _facts: &RequestFacts) {
-        match name {
-            EPHEMERAL => ephemeral_containers::prepare(pod, old),
-            RESIZE => resize::prepare(pod, old),
-            _ => {}
-        }
-    }
-
-    fn apply_action(pod: &mut Tree, subresource: &str, body: &Tree, facts: &RequestFacts) {
-        if subresource == BINDING {
+    fn apply_action(pod: &mut Tree, action: Action, body: &Tree, facts: &RequestFacts) {
+        if action == Action::Bind {
             binding::bind(pod, body, facts.now);
         }
     }
@@ -194,14 +175,6 @@ impl Strategy for Pod {
             !annotations::is_deletion_cost(&before),
         );
         status::validate(pod, old);
-    }
-
-    fn validate_subresource(pod: &FieldRef<'_>, name: &str, old: &FieldRef<'_>, facts: &RequestFacts) {
-        match name {
-            EPHEMERAL => ephemeral_containers::validate(pod, old, facts),
-            RESIZE => resize::validate(pod, old, facts),
-            _ => {}
-        }
     }
 
     fn warnings(pod: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The `resize` subresource: new resources for a running pod.
 
 use setpoint_schema::{Map, Tree, fields};
-use setpoint_strategy::{FieldRef, RequestFacts, Strategy, top_level};
+use setpoint_strategy::{FieldRef, PartialRules, RequestFacts, Strategy, top_level};
 
 use super::ephemeral_containers::keep_all;
 use super::{ALWAYS, MIRROR, Pod, qos, spec};
@@ -9,8 +9,13 @@ use super::{ALWAYS, MIRROR, Pod, qos, spec};
 const CONTAINERS: [&str; 2] = [fields::CONTAINERS, fields::INIT_CONTAINERS];
 const MUTABLE: &str = "only cpu and memory resources are mutable";
 
+pub(super) const RULES: PartialRules = PartialRules {
+    prepare: |pod, old, _| prepare(pod, old),
+    validate,
+};
+
 /// Keeps everything but the resources and the resize policies of containers and of the pod.
-pub(super) fn prepare(pod: &mut Tree, old: &Tree) {
+fn prepare(pod: &mut Tree, old: &Tree) {
     let counts = |pod: &Tree| CONTAINERS.map(|list| containers(pod, list).len());
     if counts(pod) == counts(old) {
         let new = pod.get(fields::SPEC).cloned().unwrap_or_default();
@@ -54,7 +59,7 @@ fn merge(spec: &mut Tree, new: &Tree, list: &str) {
 }
 
 /// Reports changes that a resize may not make.
-pub(super) fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
+fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
     let before = pod.errors().len();
     if let Some(why) = unsupported(old) {
         return pod.errors().root().forbidden(why);

@@ -15,12 +15,11 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{
-    FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, Subresource, ip, meta, name,
-    top_level,
+    ConnectKind, FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Strategy, Subresource, ip, meta,
+    name, top_level,
 };
 
 use crate::networking::ingress;
@@ -51,17 +50,7 @@ impl Strategy for Service {
         FieldLabel::new("spec.type", &[&[fields::SPEC, fields::TYPE]]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[
-        Subresource::connect(
-            "proxy",
-            ApiVerbs::new(&[
-                ApiVerb::Create,
-                ApiVerb::Delete,
-                ApiVerb::Get,
-                ApiVerb::Patch,
-                ApiVerb::Update,
-            ]),
-            ("", "v1", "ServiceProxyOptions"),
-        ),
+        Subresource::connect(ConnectKind::Proxy, ("", "v1", "ServiceProxyOptions")),
         Subresource::STATUS,
     ];
     const RULES: Rules = Rules {

@@ -1,0 +1,71 @@
+//! Payload of a resource request: its body, with the encoding that the content type names.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use hyper::body::Incoming;
+use setpoint_api::call::Encoding;
+use setpoint_api::options::PatchType;
+use setpoint_api::{ApiVerb, Payload, Status};
+use setpoint_codec::media::MediaType;
+
+use super::options::StatusError;
+use crate::filters::limit;
+use crate::negotiate::{self, Supported, header};
+
+/// Reads the request body; `None` if it is empty or the verb has none. A delete's content type is only checked if there
+/// is a body.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    verb: ApiVerb,
+    supported: Supported,
+    body: &mut Option<Incoming>,
+) -> Result<Option<Payload>, StatusError> {
+    if verb.is_read() {
+        return Ok(None);
+    }
+    let encoding = match verb {
+        ApiVerb::Patch => patch_type(headers).map(patch_encoding),
+        _ => encoding(headers, supported),
+    };
+    let may_be_empty = matches!(verb, ApiVerb::Delete | ApiVerb::DeleteCollection);
+    if !may_be_empty && let Err(unknown) = encoding {
+        return Err(unknown);
+    }
+    let bytes = match body {
+        Some(body) => limit::read(body).await?,
+        None => Bytes::new(),
+    };
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Payload {
+        encoding: encoding?,
+        bytes,
+    }))
+}
+
+fn encoding(headers: &HeaderMap, supported: Supported) -> Result<Encoding, StatusError> {
+    MediaType::parse(header(headers, &CONTENT_TYPE))
+        .encoding()
+        .filter(|encoding| *encoding != Encoding::Protobuf || supported.has_protobuf())
+        .ok_or_else(|| Box::new(Status::unsupported_media_type(supported.media_types())))
+}
+
+/// The patch type, which the content type names.
+pub(crate) fn patch_type(headers: &HeaderMap) -> Result<PatchType, StatusError> {
+    match MediaType::parse(header(headers, &CONTENT_TYPE)).essence {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ => Err(negotiate::unknown_content_type()),
+    }
+}
+
+fn patch_encoding(patch_type: PatchType) -> Encoding {
+    match patch_type {
+        PatchType::Apply => Encoding::Yaml,
+        PatchType::Json | PatchType::Merge | PatchType::StrategicMerge => Encoding::Json,
+    }
+}
