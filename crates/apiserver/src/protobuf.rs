@@ -72,7 +72,15 @@ pub(crate) fn message(render: &RenderOptions, object: &Stored) -> Bytes {
         render.representation,
         Representation::Metadata(_) | Representation::MetadataList(_)
     );
-    if metadata_only && !render.kind.info().rules.internal_field_annotations.is_empty() {
+    if metadata_only
+        && !render
+            .kind
+            .info()
+            .rules
+            .upstream
+            .internal_field_annotations
+            .is_empty()
+    {
         return metadata_message(render, object);
     }
     let whole = object.protobuf(|json| {

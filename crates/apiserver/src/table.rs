@@ -139,7 +139,7 @@ impl RenderOptions {
 /// The metadata of an object as JSON, without the annotations that upstream's internal type stores in fields.
 pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, [u8]> {
     let metadata = scan::find_member(object.json(), "metadata").unwrap_or(b"{}");
-    let inner = info.rules.internal_field_annotations;
+    let inner = info.rules.upstream.internal_field_annotations;
     if inner.is_empty() {
         return Cow::Borrowed(metadata);
     }

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_schema::Tree;
-use setpoint_strategy::{Deletion, Kind, meta};
+use setpoint_strategy::{Kind, meta};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -29,28 +29,24 @@ pub(crate) enum Step {
 /// For example, a bound pod: the first request marks it with a grace period of 30 seconds, a second one without options
 /// is pending, one with a grace period of 5 marks it again, and the node agent's with a grace period of 0 removes it.
 pub(crate) fn begin(kind: &dyn Kind, object: &mut Tree, options: &DeleteOptions, now: Timestamp) -> Step {
-    let rules = kind.deletion();
-    if rules.is_held(object) {
-        return begin_held(rules, object, now);
+    if kind.is_held(object) {
+        return begin_held(kind, object, now);
     }
-    let grace = match grace(rules, object, options) {
+    let grace = match grace(kind, object, options) {
         Grace::Pending => return Step::Pending,
         Grace::Unknown => None,
         Grace::Seconds(seconds) => Some(seconds),
     };
-    if kind.info().rules.garbage_collected {
-        let default = kind
-            .info()
-            .rules
-            .orphans_dependents
-            .then_some(DeletionPropagation::Orphan);
+    let rules = kind.info().rules.deletion;
+    if rules.garbage_collected {
+        let default = rules.orphans_dependents.then_some(DeletionPropagation::Orphan);
         set_finalizers(object, options.propagation_policy.or(default));
     }
     let finalizers = has_finalizers(object);
     if let Some(seconds) = grace {
-        mark(rules, object, seconds, now);
+        mark(kind, object, seconds, now);
     } else if finalizers {
-        mark_now(rules, object, now);
+        mark_now(kind, object, now);
     }
     match finalizers || grace.is_some_and(|seconds| seconds > 0) {
         true => Step::Mark,
@@ -63,7 +59,7 @@ pub(crate) fn is_finished(kind: &dyn Kind, object: &Tree) -> bool {
     meta::is_deleting(object)
         && !has_finalizers(object)
         && meta::int(object, GRACE) == 0
-        && !kind.deletion().is_held(object)
+        && !kind.is_held(object)
 }
 
 /// How long the object stays after the request.
@@ -75,12 +71,12 @@ enum Grace {
     Pending,
 }
 
-fn grace(rules: &dyn Deletion, object: &Tree, options: &DeleteOptions) -> Grace {
-    if rules.grace_period(object, None).is_none() {
+fn grace(kind: &dyn Kind, object: &Tree, options: &DeleteOptions) -> Grace {
+    if kind.grace_period(object, None).is_none() {
         return Grace::Unknown;
     }
     if !meta::is_deleting(object) {
-        let seconds = rules.grace_period(object, options.grace_period_seconds);
+        let seconds = kind.grace_period(object, options.grace_period_seconds);
         return seconds.map_or(Grace::Unknown, Grace::Seconds);
     }
     let running = meta::find(object, GRACE).and_then(Tree::as_i64);
@@ -92,17 +88,17 @@ fn grace(rules: &dyn Deletion, object: &Tree, options: &DeleteOptions) -> Grace 
 }
 
 /// An object held by something besides finalizers (a namespace by its content) is only marked; an update releases it.
-fn begin_held(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) -> Step {
+fn begin_held(kind: &dyn Kind, object: &mut Tree, now: Timestamp) -> Step {
     if meta::is_deleting(object) {
         return Step::Pending;
     }
     meta::set(object, TIMESTAMP, meta::timestamp(now));
-    rules.begin(object);
+    kind.begin_deletion(object);
     Step::Mark
 }
 
 /// Sets the deletion timestamp to the end of the grace period, or moves it nearer.
-fn mark(rules: &dyn Deletion, object: &mut Tree, seconds: i64, now: Timestamp) {
+fn mark(kind: &dyn Kind, object: &mut Tree, seconds: i64, now: Timestamp) {
     let running = SignedDuration::from_secs(meta::int(object, GRACE));
     let marked = meta::time(object, TIMESTAMP);
     let start = marked.map_or(now, |time| time.saturating_sub(running).unwrap_or(now));
@@ -112,25 +108,25 @@ fn mark(rules: &dyn Deletion, object: &mut Tree, seconds: i64, now: Timestamp) {
     meta::set(object, TIMESTAMP, meta::timestamp(end));
     meta::set(object, GRACE, seconds);
     if marked.is_none() {
-        count_deletion(rules, object);
+        count_deletion(kind, object);
     }
 }
 
 /// Sets the deletion timestamp to now: the finalizers decide when the object is removed.
-fn mark_now(rules: &dyn Deletion, object: &mut Tree, now: Timestamp) {
+fn mark_now(kind: &dyn Kind, object: &mut Tree, now: Timestamp) {
     let marked = meta::time(object, TIMESTAMP);
     if marked.is_none_or(|time| time > now) {
         meta::set(object, TIMESTAMP, meta::timestamp(now));
     }
     meta::set(object, GRACE, 0);
     if marked.is_none() {
-        count_deletion(rules, object);
+        count_deletion(kind, object);
     }
 }
 
 /// A deletion counts as a change of the desired state, so it increments the generation.
-fn count_deletion(rules: &dyn Deletion, object: &mut Tree) {
-    rules.begin(object);
+fn count_deletion(kind: &dyn Kind, object: &mut Tree) {
+    kind.begin_deletion(object);
     let generation = meta::int(object, "generation");
     if generation > 0 {
         meta::set(object, "generation", generation + 1);

@@ -171,10 +171,12 @@ fn reset_fields(context: &RequestContext<'_>) -> FieldSet {
     let subresource = subresource.and_then(|name| info.find_subresource(name));
     match subresource.map(|subresource| subresource.kind) {
         None if has_status => {
-            let fields = info.rules.reset_fields.iter().copied();
+            let fields = info.rules.write.reset_fields.iter().copied();
             FieldSet::of_fields([["status"].as_slice()].into_iter().chain(fields))
         }
-        Some(SubresourceKind::Status) => FieldSet::of_fields(info.rules.status_reset_fields.iter().copied()),
+        Some(SubresourceKind::Status) => {
+            FieldSet::of_fields(info.rules.write.status_reset_fields.iter().copied())
+        }
         _ => FieldSet::default(),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn prefix(resource: &GroupResource) -> String {
 /// The prefix of a kind's keys in Kubernetes' etcd, which error messages contain.
 pub(crate) fn upstream_prefix(info: &KindInfo) -> String {
     let Gvr { group, resource, .. } = &info.storage;
-    match info.rules.error_storage_path {
+    match info.rules.upstream.error_storage_path {
         "" if info.is_custom => format!("{ROOT}{group}/{resource}/"),
         "" => format!("{ROOT}{resource}/"),
         path => format!("{ROOT}{path}/"),

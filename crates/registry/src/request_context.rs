@@ -95,7 +95,7 @@ impl<'a> RequestContext<'a> {
     }
 
     pub(crate) fn not_found(&self, key: &Key) -> Status {
-        match self.kind_info().rules.not_found_resource {
+        match self.kind_info().rules.upstream.not_found_resource {
             "" => Status::not_found(&self.name, key.name()),
             word => Status::not_found(&GroupResource::new(&self.name.group, word), key.name()),
         }

@@ -16,7 +16,8 @@ use setpoint_schema::{CanonicalJson, Pack, Shape, Tree, fields};
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
 use crate::kind::{
-    Deletion, InvalidObject, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField, UpdateContext,
+    Convert, Decode, Deletion, Describe, InvalidObject, KindInfo, Present, ResourceNames, ScalePaths,
+    SelectableField, Storage, UpdateContext, WriteStrategy,
 };
 use crate::strategy::{Action, FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
 use crate::{meta, normal_form};
@@ -59,8 +60,8 @@ pub(crate) fn kind_info<T: Strategy>() -> KindInfo {
         scale: has_scale::<T>().then(ScalePaths::of_workloads),
         rules: T::RULES,
         is_custom: false,
-        deprecation_warning: (!T::RULES.deprecation_warning.is_empty())
-            .then(|| T::RULES.deprecation_warning.to_owned()),
+        deprecation_warning: (!T::RULES.resource.deprecation_warning.is_empty())
+            .then(|| T::RULES.resource.deprecation_warning.to_owned()),
     }
 }
 
@@ -87,8 +88,8 @@ pub(crate) fn decode_json(shape: &Shape, json: &[u8]) -> Result<Tree, InvalidObj
 /// Validates the metadata of an object of this kind.
 pub(crate) fn validate_metadata<T: Strategy>(object: &FieldRef<'_>) {
     let metadata = object.at(fields::METADATA);
-    meta::validate(&metadata, T::SCOPE, T::RULES.name);
-    if !T::RULES.unqualified_finalizers {
+    meta::validate(&metadata, T::SCOPE, T::RULES.write.name);
+    if !T::RULES.write.unqualified_finalizers {
         meta::validate_finalizers_qualified(&metadata);
     }
 }
@@ -99,7 +100,7 @@ impl<T: Strategy> Default for BuiltinKind<T> {
     }
 }
 
-impl<T: Strategy> Kind for BuiltinKind<T> {
+impl<T: Strategy> Describe for BuiltinKind<T> {
     fn info(&self) -> &KindInfo {
         &self.info
     }
@@ -111,19 +112,19 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
     fn stored_shape(&self) -> &Shape {
         shape_of(T::KIND)
     }
+}
 
+impl<T: Strategy> Decode for BuiltinKind<T> {
     fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         normal_form::normalise(self.shape(), tree)?;
         T::default_fields(tree);
         Ok(())
     }
+}
 
-    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
-        T::default_for_request(tree, facts);
-    }
-
+impl<T: Strategy> Storage for BuiltinKind<T> {
     fn write(&self, object: &Tree) -> CanonicalJson {
-        let mut written = setpoint_schema::write(self.shape(), object, T::RULES.empty);
+        let mut written = setpoint_schema::write(self.shape(), object, T::RULES.upstream.empty);
         if let Some(packed) = T::compress(&written.bytes) {
             written.bytes = packed;
         }
@@ -134,8 +135,41 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
         decode_json(self.shape(), &T::decompress(object.json())?)
     }
 
+    fn header_of(&self, key: &Key, object: &Tree) -> Option<Header> {
+        Some(self.reader.header_of(key.clone(), object, self.shape()))
+    }
+
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
+        self.reader.stored(key, version, json)
+    }
+
+    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
+        T::expires_after(facts)
+    }
+}
+
+impl<T: Strategy> Convert for BuiltinKind<T> {
+    fn converts(&self) -> bool {
+        T::COMPRESSES
+    }
+
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        if !T::COMPRESSES {
+            return Ok(object.clone());
+        }
+        let json = T::decompress(object.json())?;
+        let stored = self.stored(object.key().clone(), object.resource_version(), json);
+        stored.map(Arc::new)
+    }
+}
+
+impl<T: Strategy> WriteStrategy for BuiltinKind<T> {
+    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
+        T::default_for_request(tree, facts);
+    }
+
     fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts) {
-        if T::RULES.tracks_generation {
+        if T::RULES.write.tracks_generation {
             object.set(&[fields::METADATA, fields::GENERATION], 1);
         }
         T::prepare_create(object, facts);
@@ -159,7 +193,7 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
             Some(SubresourceKind::Action(_)) => return,
             Some(_) => {}
         }
-        if T::RULES.tracks_generation && T::changes_spec(object, old) {
+        if T::RULES.write.tracks_generation && T::changes_spec(object, old) {
             let generation = meta::int(old, fields::GENERATION);
             object.set(&[fields::METADATA, fields::GENERATION], generation + 1);
         }
@@ -167,7 +201,7 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
 
     fn validate(&self, object: &Tree, facts: &RequestFacts, errors: &Errors) {
         let object = FieldRef::new(object, self.shape(), errors);
-        if T::RULES.validate_metadata_last {
+        if T::RULES.write.validate_metadata_last {
             T::validate(&object, facts);
             if errors.is_empty() {
                 validate_metadata::<T>(&object);
@@ -204,43 +238,6 @@ impl<T: Strategy> Kind for BuiltinKind<T> {
         }
         T::warnings(&FieldRef::new(object, shape, &Errors::default()), old.as_ref())
     }
-
-    fn deletion(&self) -> &dyn Deletion {
-        self
-    }
-
-    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
-        T::expires_after(facts)
-    }
-
-    fn header_of(&self, key: &Key, object: &Tree) -> Option<Header> {
-        Some(self.reader.header_of(key.clone(), object, self.shape()))
-    }
-
-    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
-        self.reader.stored(key, version, json)
-    }
-
-    fn converts(&self) -> bool {
-        T::COMPRESSES
-    }
-
-    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
-        if !T::COMPRESSES {
-            return Ok(object.clone());
-        }
-        let json = T::decompress(object.json())?;
-        let stored = self.stored(object.key().clone(), object.resource_version(), json);
-        stored.map(Arc::new)
-    }
-
-    fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
-        let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
-            return T::COLUMNS.iter().map(|_| Cell::from("<unreadable>")).collect();
-        };
-        let row = FieldRef::read_only(&tree, self.shape());
-        T::COLUMNS.iter().map(|column| (column.cell)(&row, now)).collect()
-    }
 }
 
 impl<T: Strategy> Deletion for BuiltinKind<T> {
@@ -248,12 +245,22 @@ impl<T: Strategy> Deletion for BuiltinKind<T> {
         T::grace_period(object, requested)
     }
 
-    fn begin(&self, object: &mut Tree) {
+    fn begin_deletion(&self, object: &mut Tree) {
         T::begin_deletion(object);
     }
 
     fn is_held(&self, object: &Tree) -> bool {
         T::is_held(object)
+    }
+}
+
+impl<T: Strategy> Present for BuiltinKind<T> {
+    fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
+        let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
+            return T::COLUMNS.iter().map(|_| Cell::from("<unreadable>")).collect();
+        };
+        let row = FieldRef::read_only(&tree, self.shape());
+        T::COLUMNS.iter().map(|column| (column.cell)(&row, now)).collect()
     }
 }
 

@@ -18,7 +18,10 @@ use setpoint_schema::{Shape, Tree, fields};
 use crate::builtin::{BuiltinKind, kind_info, shape_of, validate_metadata};
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
-use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
+use crate::kind::{
+    Convert, Decode, Deletion, Describe, InvalidObject, KindInfo, Present, Storage, UpdateContext,
+    WriteStrategy,
+};
 use crate::strategy::{Action, RequestFacts, Strategy};
 use crate::{meta, normal_form};
 
@@ -79,7 +82,7 @@ impl<V: VersionConversion> Default for ConvertedKind<V> {
     }
 }
 
-impl<V: VersionConversion> Kind for ConvertedKind<V> {
+impl<V: VersionConversion> Describe for ConvertedKind<V> {
     fn info(&self) -> &KindInfo {
         &self.info
     }
@@ -95,27 +98,61 @@ impl<V: VersionConversion> Kind for ConvertedKind<V> {
     fn stored_kind(&self) -> &Gvk {
         self.hub.stored_kind()
     }
+}
 
+impl<V: VersionConversion> Decode for ConvertedKind<V> {
     fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         self.served.prepare_input(tree)?;
         V::to_hub(tree);
         name_kind(tree, self.hub.info());
         self.hub.prepare_input(tree)
     }
+}
 
-    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
-        self.hub.default_for_request(tree, facts);
-    }
-
+impl<V: VersionConversion> Storage for ConvertedKind<V> {
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
         self.hub.decode_stored(object)
     }
 
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
+        self.hub.stored(key, version, json)
+    }
+
+    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
+        self.hub.expires_after(facts)
+    }
+}
+
+impl<V: VersionConversion> Convert for ConvertedKind<V> {
     fn tree_to_request_version(&self, object: &Tree) -> Option<Tree> {
         let mut tree = object.clone();
         V::from_hub(&mut tree);
         name_kind(&mut tree, &self.info);
         Some(tree)
+    }
+
+    fn converts(&self) -> bool {
+        true
+    }
+
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        let mut tree = self.hub.decode_stored(object)?;
+        V::from_hub(&mut tree);
+        name_kind(&mut tree, &self.info);
+        normal_form::normalise(self.shape(), &mut tree)?;
+        let mut json = Vec::with_capacity(object.json().len());
+        setpoint_schema::write_into(self.shape(), &tree, &mut json);
+        let key = object.key().clone();
+        let stored = self
+            .reader
+            .stored(key, object.resource_version(), Bytes::from(json));
+        stored.map(Arc::new)
+    }
+}
+
+impl<V: VersionConversion> WriteStrategy for ConvertedKind<V> {
+    fn default_for_request(&self, tree: &mut Tree, facts: &RequestFacts) {
+        self.hub.default_for_request(tree, facts);
     }
 
     fn prepare_create(&self, object: &mut Tree, facts: &RequestFacts) {
@@ -153,37 +190,23 @@ impl<V: VersionConversion> Kind for ConvertedKind<V> {
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
         self.hub.warnings(object, old)
     }
+}
 
-    fn deletion(&self) -> &dyn Deletion {
-        self.hub.deletion()
+impl<V: VersionConversion> Deletion for ConvertedKind<V> {
+    fn grace_period(&self, object: &Tree, requested: Option<i64>) -> Option<i64> {
+        self.hub.grace_period(object, requested)
     }
 
-    fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {
-        self.hub.expires_after(facts)
+    fn begin_deletion(&self, object: &mut Tree) {
+        self.hub.begin_deletion(object);
     }
 
-    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
-        self.hub.stored(key, version, json)
+    fn is_held(&self, object: &Tree) -> bool {
+        self.hub.is_held(object)
     }
+}
 
-    fn converts(&self) -> bool {
-        true
-    }
-
-    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
-        let mut tree = self.hub.decode_stored(object)?;
-        V::from_hub(&mut tree);
-        name_kind(&mut tree, &self.info);
-        normal_form::normalise(self.shape(), &mut tree)?;
-        let mut json = Vec::with_capacity(object.json().len());
-        setpoint_schema::write_into(self.shape(), &tree, &mut json);
-        let key = object.key().clone();
-        let stored = self
-            .reader
-            .stored(key, object.resource_version(), Bytes::from(json));
-        stored.map(Arc::new)
-    }
-
+impl<V: VersionConversion> Present for ConvertedKind<V> {
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
         self.served.cells(object, now)
     }

@@ -50,7 +50,10 @@ pub use builtin::{BuiltinKind, shape_of};
 pub use columns::Column;
 pub use converted::{ConvertedKind, VersionConversion};
 pub use field::FieldRef;
-pub use kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
+pub use kind::{
+    Convert, Decode, Deletion, Describe, InvalidObject, Kind, KindInfo, Present, Storage, UpdateContext,
+    WriteStrategy,
+};
 pub use kinds::Kinds;
 pub use strategy::{
     Action, ConnectKind, FieldLabel, NameRule, Names, PartialRules, RequestFacts, Rules, Scope, Strategy,

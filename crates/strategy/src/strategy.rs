@@ -2,6 +2,7 @@
 //!
 //! Everything but the names and [`Strategy::validate`] has a default, so a small kind is a small file.
 
+mod rules;
 mod subresource;
 
 use std::fmt::Debug;
@@ -11,14 +12,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use setpoint_api::{ApiVerb, ApiVerbs, User};
-use setpoint_schema::{EmptyCollections, Tree, fields};
+use setpoint_api::User;
+use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::kind::InvalidObject;
 use crate::top_level;
 
+pub use rules::{DeletionRules, NameRule, ResourceRules, Rules, UpstreamQuirks, WriteRules};
 pub use subresource::{Action, ConnectKind, PartialRules, Subresource, SubresourceKind};
 
 /// The rules of one kind, on its object tree.
@@ -91,7 +93,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     }
 
     /// Whether an update changes the spec, so that the generation is incremented. Only called if
-    /// [`Rules::tracks_generation`].
+    /// [`WriteRules::tracks_generation`].
     fn changes_spec(object: &Tree, old: &Tree) -> bool {
         top_level::differ_except(object, old, &[fields::METADATA, fields::STATUS])
     }
@@ -160,72 +162,6 @@ pub enum Scope {
     Cluster,
 }
 
-/// The format of names of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameRule {
-    /// A DNS-1123 subdomain, at most 253 bytes.
-    Subdomain,
-    /// A DNS-1123 label, at most 63 bytes.
-    Label,
-    /// Any path segment of a URL.
-    PathSegment,
-    /// A DNS-1035 label, which starts with a letter, at most 63 bytes.
-    Service,
-    /// An IP address in canonical form.
-    Address,
-    /// Checked by [`Strategy::validate`].
-    Custom,
-}
-
-/// How the generic verbs treat a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
-    pub verbs: ApiVerbs,
-    pub name: NameRule,
-    /// Whether an update of a missing object creates it.
-    pub create_on_update: bool,
-    /// Whether an update may omit the resource version.
-    pub unconditional_update: bool,
-    /// Whether the response to an immediate delete is the deleted object instead of a Status.
-    pub returns_deleted: bool,
-    /// Whether `metadata.generation` counts changes of the spec.
-    pub tracks_generation: bool,
-    /// Whether garbage collection applies to the kind; not to events, which have no dependents.
-    pub garbage_collected: bool,
-    /// Whether dependents are orphaned if the delete request has no propagation policy.
-    pub orphans_dependents: bool,
-    /// The warning to a delete request without a propagation policy; empty for none.
-    pub deletion_warning: &'static str,
-    /// The fields besides the status that a write of the main resource never changes, so that its manager does not
-    /// own them.
-    pub reset_fields: &'static [&'static [&'static str]],
-    /// The fields that a status update never changes, so that its manager does not own them.
-    pub status_reset_fields: &'static [&'static [&'static str]],
-    /// Whether objects are stored. Otherwise the resource is virtual: the server computes a response, as for reviews.
-    pub stored: bool,
-    /// For a kind whose create is an action on another object of the same name: that resource and its subresource.
-    pub delegates_to: Option<(&'static str, &'static str)>,
-    /// The warning to every caller of a deprecated kind; empty for all others.
-    pub deprecation_warning: &'static str,
-    /// The storage version that discovery hashes, if it is not the actual one: Kubernetes stores a new version's
-    /// objects in the previous version for one release.
-    pub discovery_storage_version: &'static str,
-    /// The resource's path in etcd as Kubernetes' error messages show it, if it is not the resource name.
-    pub error_storage_path: &'static str,
-    /// How an empty list is encoded in a field that is always shown.
-    pub empty: EmptyCollections,
-    /// The resource in NotFound errors, if it differs; empty for all others.
-    pub not_found_resource: &'static str,
-    /// Whether the metadata of a new object is validated only if its other fields are valid.
-    pub validate_metadata_last: bool,
-    /// Whether unknown finalizers without a domain are accepted.
-    pub unqualified_finalizers: bool,
-    /// The error for a field selector with an unsupported label; `{label}` or `{quoted}` is the label.
-    pub bad_field_label_message: &'static str,
-    /// Annotations that are a field of Kubernetes' internal type, so that its metadata does not have them.
-    pub internal_field_annotations: &'static [&'static str],
-}
-
 /// A selectable field: its label, and the paths of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldLabel {
@@ -259,42 +195,6 @@ impl Names {
     pub const fn categories(self, categories: &'static [&'static str]) -> Self {
         Self { categories, ..self }
     }
-}
-
-// === impl Rules ===
-
-impl Rules {
-    pub const DEFAULT: Self = Self {
-        verbs: ApiVerbs::ALL,
-        name: NameRule::Subdomain,
-        create_on_update: false,
-        unconditional_update: true,
-        returns_deleted: false,
-        tracks_generation: false,
-        garbage_collected: true,
-        orphans_dependents: false,
-        deletion_warning: "",
-        reset_fields: &[],
-        status_reset_fields: &[&[fields::SPEC]],
-        stored: true,
-        delegates_to: None,
-        deprecation_warning: "",
-        discovery_storage_version: "",
-        error_storage_path: "",
-        empty: EmptyCollections::AsNull,
-        not_found_resource: "",
-        validate_metadata_last: false,
-        unqualified_finalizers: false,
-        bad_field_label_message: "field label not supported: {label}",
-        internal_field_annotations: &[],
-    };
-
-    /// For virtual resources, whose objects are not stored.
-    pub const VIRTUAL: Self = Self {
-        verbs: ApiVerbs::new(&[ApiVerb::Create]),
-        stored: false,
-        ..Self::DEFAULT
-    };
 }
 
 // === impl Field ===

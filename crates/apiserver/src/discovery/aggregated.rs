@@ -157,7 +157,7 @@ fn resource(info: &KindInfo) -> ApiResourceDiscovery<'_> {
             "Cluster"
         },
         singular_resource: &info.names.singular,
-        verbs: info.rules.verbs,
+        verbs: info.rules.resource.verbs,
         short_names: &info.names.short,
         categories: &info.names.categories,
         subresources,

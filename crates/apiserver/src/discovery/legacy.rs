@@ -101,7 +101,7 @@ fn resource(kind: &dyn Kind) -> Value {
         "singularName": info.names.singular,
         "namespaced": info.is_namespaced(),
         "kind": info.gvk.kind,
-        "verbs": info.rules.verbs,
+        "verbs": info.rules.resource.verbs,
     });
     if !info.names.short.is_empty() {
         entry["shortNames"] = json!(info.names.short);
@@ -109,7 +109,7 @@ fn resource(kind: &dyn Kind) -> Value {
     if !info.names.categories.is_empty() {
         entry["categories"] = json!(info.names.categories);
     }
-    if info.rules.stored && info.allows(ApiVerb::Create) {
+    if info.rules.resource.stored && info.allows(ApiVerb::Create) {
         entry["storageVersionHash"] = storage_hash(kind).into();
     }
     entry
@@ -145,8 +145,8 @@ fn storage_hash(kind: &dyn Kind) -> String {
     if let Some(stored) = &kind.stored_shape().gvk {
         (group, version) = (&stored.group, &stored.version);
     }
-    if !info.rules.discovery_storage_version.is_empty() {
-        version = info.rules.discovery_storage_version;
+    if !info.rules.upstream.discovery_storage_version.is_empty() {
+        version = info.rules.upstream.discovery_storage_version;
     }
     STANDARD.encode(&Sha256::digest(format!("{group}/{version}/{}", info.gvk.kind))[..8])
 }

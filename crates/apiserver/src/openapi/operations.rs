@@ -240,7 +240,7 @@ impl Paths {
         match spec.verb {
             ApiVerb::List => list.clone(),
             ApiVerb::DeleteCollection => self.meta("Status"),
-            ApiVerb::Delete if !info.rules.returns_deleted => self.meta("Status"),
+            ApiVerb::Delete if !info.rules.deletion.returns_deleted => self.meta("Status"),
             _ => object.clone(),
         }
     }

@@ -28,12 +28,10 @@ const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
 const REINVOCATIONS: &[&str] = &["IfNeeded", "Never"];
 
 /// All kinds of this group track generations, and their updates need a resource version.
-const RULES: Rules = Rules {
-    tracks_generation: true,
-    unconditional_update: false,
-    unqualified_finalizers: true,
-    ..Rules::DEFAULT
-};
+const RULES: Rules = Rules::DEFAULT
+    .tracks_generation()
+    .no_unconditional_update()
+    .unqualified_finalizers();
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {

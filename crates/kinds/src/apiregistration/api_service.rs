@@ -42,14 +42,12 @@ impl Strategy for APIService {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        name: NameRule::Custom,
-        unconditional_update: false,
-        error_storage_path: "apiregistration.k8s.io/apiservices",
-        empty: EmptyCollections::Keep,
-        unqualified_finalizers: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .name(NameRule::Custom)
+        .no_unconditional_update()
+        .error_storage_path("apiregistration.k8s.io/apiservices")
+        .empty(EmptyCollections::Keep)
+        .unqualified_finalizers();
 
     fn default_fields(service: &mut Tree) {
         if let Some(behind) = service.child(fields::SPEC).find_mut(fields::SERVICE) {

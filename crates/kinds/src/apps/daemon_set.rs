@@ -58,11 +58,9 @@ impl Strategy for DaemonSet {
         SELECTOR,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        internal_field_annotations: &[TEMPLATE_GENERATION],
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .internal_field_annotations(&[TEMPLATE_GENERATION]);
 
     fn default_fields(set: &mut Tree) {
         let generation = template_generation(set);

@@ -46,12 +46,10 @@ impl Strategy for Deployment {
             .description("The label selector of its pods."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        status_reset_fields: &[&[fields::SPEC], &[fields::METADATA, fields::LABELS]],
-        internal_field_annotations: &["deprecated.deployment.rollback.to"],
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .status_reset_fields(&[&[fields::SPEC], &[fields::METADATA, fields::LABELS]])
+        .internal_field_annotations(&["deprecated.deployment.rollback.to"]);
 
     fn default_fields(deployment: &mut Tree) {
         let spec = deployment.child(fields::SPEC);

@@ -27,10 +27,7 @@ impl Strategy for ReplicaSet {
         SELECTOR,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(set: &mut Tree) {
         let spec = set.child(fields::SPEC);

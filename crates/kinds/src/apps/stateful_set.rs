@@ -50,11 +50,7 @@ impl Strategy for StatefulSet {
         template::IMAGES,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
-    const RULES: Rules = Rules {
-        name: NameRule::Label,
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.name(NameRule::Label).tracks_generation();
 
     fn default_fields(set: &mut Tree) {
         let spec = set.child(fields::SPEC);

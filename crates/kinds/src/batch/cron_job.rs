@@ -72,10 +72,7 @@ impl Strategy for CronJob {
         .description("The label selector of its Jobs' pods."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(cron: &mut Tree) {
         let spec = cron.child(fields::SPEC);

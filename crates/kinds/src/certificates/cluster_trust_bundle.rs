@@ -28,12 +28,10 @@ impl Strategy for ClusterTrustBundle {
         "spec.signerName",
         &[&[fields::SPEC, fields::SIGNER_NAME]],
     )];
-    const RULES: Rules = Rules {
-        name: NameRule::Custom,
-        unconditional_update: false,
-        discovery_storage_version: "v1beta1",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .name(NameRule::Custom)
+        .no_unconditional_update()
+        .discovery_storage_version("v1beta1");
 
     fn validate(bundle: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_names(bundle);

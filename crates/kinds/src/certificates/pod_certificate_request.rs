@@ -61,11 +61,9 @@ impl Strategy for PodCertificateRequest {
         FieldLabel::new("spec.nodeName", &[&[fields::SPEC, fields::NODE_NAME]]),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        discovery_storage_version: "v1beta1",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .no_unconditional_update()
+        .discovery_storage_version("v1beta1");
 
     fn validate(request: &FieldRef<'_>, _facts: &RequestFacts) {
         let spec = request.at(fields::SPEC);

@@ -89,11 +89,9 @@ impl Strategy for CertificateSigningRequest {
     )];
     const SUBRESOURCES: &'static [Subresource] =
         &[Subresource::partial("approval", APPROVAL), Subresource::STATUS];
-    const RULES: Rules = Rules {
-        reset_fields: &[&[fields::SPEC]],
-        name: NameRule::Custom,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .reset_fields(&[&[fields::SPEC]])
+        .name(NameRule::Custom);
 
     fn prepare_create(request: &mut Tree, facts: &RequestFacts) {
         top_level::drop(request, fields::STATUS);

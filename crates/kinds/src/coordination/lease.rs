@@ -18,12 +18,10 @@ impl Strategy for Lease {
         .description("The holder of the lease."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        create_on_update: true,
-        unconditional_update: false,
-        unqualified_finalizers: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .create_on_update()
+        .no_unconditional_update()
+        .unqualified_finalizers();
 
     // Coordinated leader election is disabled: its fields are dropped unless already in use.
     fn prepare_create(lease: &mut Tree, _facts: &RequestFacts) {

@@ -9,10 +9,7 @@ pub struct Binding;
 impl Strategy for Binding {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "Binding");
     const NAMES: Names = Names::new("bindings", "binding");
-    const RULES: Rules = Rules {
-        delegates_to: Some(("pods", "binding")),
-        ..Rules::VIRTUAL
-    };
+    const RULES: Rules = Rules::VIRTUAL.delegates_to("pods", "binding");
 
     fn validate(binding: &FieldRef<'_>, _facts: &RequestFacts) {
         let target = binding.at(fields::TARGET);

@@ -24,12 +24,10 @@ impl Strategy for ComponentStatus {
         Column::text("Error", |component, _| condition_text(component, fields::ERROR))
             .description("The error of the health check."),
     ];
-    const RULES: Rules = Rules {
-        verbs: ApiVerbs::new(&[ApiVerb::Get, ApiVerb::List]),
-        not_found_resource: "componentstatus",
-        deprecation_warning: "v1 ComponentStatus is deprecated in v1.19+",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .verbs(ApiVerbs::new(&[ApiVerb::Get, ApiVerb::List]))
+        .not_found_resource("componentstatus")
+        .deprecation_warning("v1 ComponentStatus is deprecated in v1.19+");
 
     // Read-only kind.
     fn validate(_component: &FieldRef<'_>, _facts: &RequestFacts) {}

@@ -22,12 +22,10 @@ impl Strategy for Endpoints {
             .description("The endpoint addresses."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        create_on_update: true,
-        error_storage_path: "services/endpoints",
-        deprecation_warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .create_on_update()
+        .error_storage_path("services/endpoints")
+        .deprecation_warning("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
 
     fn default_fields(endpoints: &mut Tree) {
         for subset in endpoints.items_mut(fields::SUBSETS) {

@@ -77,14 +77,12 @@ impl Strategy for Event {
         ),
         FieldLabel::new("type", &[&[fields::TYPE]]),
     ];
-    const RULES: Rules = Rules {
-        name: NameRule::PathSegment,
-        create_on_update: true,
-        garbage_collected: false,
-        validate_metadata_last: true,
-        unqualified_finalizers: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .name(NameRule::PathSegment)
+        .create_on_update()
+        .not_garbage_collected()
+        .validate_metadata_last()
+        .unqualified_finalizers();
 
     fn prepare_create(_event: &mut Tree, _facts: &RequestFacts) {}
 

@@ -18,10 +18,7 @@ impl Strategy for LimitRange {
     const KIND: (&'static str, &'static str, &'static str) = ("", "v1", "LimitRange");
     const NAMES: Names = Names::new("limitranges", "limitrange").short(&["limits"]);
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
-    const RULES: Rules = Rules {
-        create_on_update: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.create_on_update();
 
     fn default_fields(range: &mut Tree) {
         let Some(spec) = range.find_mut(fields::SPEC) else {

@@ -49,12 +49,10 @@ impl Strategy for Namespace {
         &[&[fields::STATUS, fields::PHASE]],
     )];
     const SUBRESOURCES: &'static [Subresource] = &[FINALIZE, Subresource::STATUS];
-    const RULES: Rules = Rules {
-        verbs: ApiVerbs::ALL.without(ApiVerb::DeleteCollection),
-        name: NameRule::Label,
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .verbs(ApiVerbs::ALL.without(ApiVerb::DeleteCollection))
+        .name(NameRule::Label)
+        .returns_deleted();
 
     fn default_fields(namespace: &mut Tree) {
         let name = meta::name(namespace).to_owned();

@@ -56,10 +56,7 @@ impl Strategy for Node {
         "spec.unschedulable",
         &[&[fields::SPEC, fields::UNSCHEDULABLE]],
     )];
-    const RULES: Rules = Rules {
-        error_storage_path: "minions",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.error_storage_path("minions");
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::connect(ConnectKind::Proxy, ("", "v1", "NodeProxyOptions")),
         Subresource::STATUS,

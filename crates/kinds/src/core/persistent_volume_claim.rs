@@ -65,10 +65,7 @@ impl Strategy for PersistentVolumeClaim {
         .description("The volume mode: file system or block device."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn default_fields(claim: &mut Tree) {
         claim.child(fields::STATUS).set_default(fields::PHASE, "Pending");

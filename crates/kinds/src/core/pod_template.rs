@@ -32,10 +32,7 @@ impl Strategy for PodTemplate {
         Column::text("Pod Labels", |object, _| Cell::from(labels(object)))
             .description("The labels of its pods."),
     ];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(object: &mut Tree) {
         template::set_defaults(object.child(fields::TEMPLATE));

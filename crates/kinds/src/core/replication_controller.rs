@@ -36,13 +36,11 @@ impl Strategy for ReplicationController {
     const FIELDS: &'static [FieldLabel] =
         &[FieldLabel::new("status.replicas", &[&[fields::STATUS, fields::REPLICAS]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::SCALE, Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        orphans_dependents: true,
-        error_storage_path: "controllers",
-        name: NameRule::Custom,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .orphans_dependents()
+        .error_storage_path("controllers")
+        .name(NameRule::Custom);
 
     // Labels and selector default to the template's labels.
     fn default_fields(controller: &mut Tree) {

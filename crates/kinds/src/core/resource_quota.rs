@@ -68,10 +68,7 @@ impl Strategy for ResourceQuota {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn validate(quota: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_spec(&quota.at(fields::SPEC));

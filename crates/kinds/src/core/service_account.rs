@@ -15,10 +15,7 @@ impl Strategy for ServiceAccount {
         "token",
         ("authentication.k8s.io", "v1", "TokenRequest"),
     )];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn prepare_create(account: &mut Tree, _facts: &RequestFacts) {
         keep_secret_names(account);

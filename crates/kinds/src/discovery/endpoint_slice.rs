@@ -40,10 +40,7 @@ impl Strategy for EndpointSlice {
             .description("The endpoint addresses."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(slice: &mut Tree) {
         for port in slice.items_mut(fields::PORTS) {

@@ -66,10 +66,7 @@ impl Strategy for FlowSchema {
             .description("Whether the priority level does not exist."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(schema: &mut Tree) {
         schema

@@ -50,10 +50,7 @@ impl Strategy for PriorityLevelConfiguration {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(level: &mut Tree) {
         let spec = level.child(fields::SPEC);

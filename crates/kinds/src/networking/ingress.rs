@@ -40,11 +40,7 @@ impl Strategy for Ingress {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        error_storage_path: "ingress",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation().error_storage_path("ingress");
 
     fn validate(ingress: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_spec(&ingress.at(fields::SPEC), IngressValidationOptions::default());

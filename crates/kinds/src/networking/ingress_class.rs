@@ -28,10 +28,7 @@ impl Strategy for IngressClass {
         .description("The parameters object."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(class: &mut Tree) {
         if let Some(parameters) = class.at_mut(&[fields::SPEC, fields::PARAMETERS]) {

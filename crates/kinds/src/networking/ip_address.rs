@@ -19,10 +19,7 @@ impl Strategy for IpAddress {
         })
         .description("The object that uses the address."),
     ];
-    const RULES: Rules = Rules {
-        name: NameRule::Address,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.name(NameRule::Address);
 
     fn validate(address: &FieldRef<'_>, _facts: &RequestFacts) {
         let parent = address.at(fields::SPEC).at(fields::PARENT_REF);

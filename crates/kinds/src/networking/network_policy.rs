@@ -26,10 +26,7 @@ impl Strategy for NetworkPolicy {
         .description("The pod selector."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(policy: &mut Tree) {
         let spec = policy.child(fields::SPEC);

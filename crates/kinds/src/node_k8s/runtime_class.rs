@@ -24,11 +24,7 @@ impl Strategy for RuntimeClass {
         .description("The runtime handler."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        create_on_update: true,
-        unconditional_update: false,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.create_on_update().no_unconditional_update();
 
     fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
         let overhead = class.at(fields::OVERHEAD);

@@ -34,14 +34,12 @@ impl Strategy for PodDisruptionBudget {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        name: NameRule::PathSegment,
-        unconditional_update: false,
-        validate_metadata_last: true,
-        unqualified_finalizers: true,
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .name(NameRule::PathSegment)
+        .no_unconditional_update()
+        .validate_metadata_last()
+        .unqualified_finalizers()
+        .tracks_generation();
 
     fn prepare_create(budget: &mut Tree, _facts: &RequestFacts) {
         top_level::drop(budget, fields::STATUS);

@@ -18,11 +18,7 @@ mod policy_rule;
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// In this group any name that fits into a URL is valid, and an update creates a missing object.
-const RULES: Rules = Rules {
-    name: NameRule::PathSegment,
-    create_on_update: true,
-    ..Rules::DEFAULT
-};
+const RULES: Rules = Rules::DEFAULT.name(NameRule::PathSegment).create_on_update();
 
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {

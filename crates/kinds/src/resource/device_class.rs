@@ -14,12 +14,10 @@ impl Strategy for DeviceClass {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "DeviceClass");
     const NAMES: Names = Names::new("deviceclasses", "deviceclass");
     const SCOPE: Scope = Scope::Cluster;
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        returns_deleted: true,
-        name: NameRule::Custom,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .returns_deleted()
+        .name(NameRule::Custom);
 
     fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
         let spec = class.at(fields::SPEC);

@@ -43,12 +43,10 @@ impl Strategy for DeviceTaintRule {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        unconditional_update: false,
-        discovery_storage_version: "v1beta2",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .no_unconditional_update()
+        .discovery_storage_version("v1beta2");
 
     fn default_for_request(rule: &mut Tree, facts: &RequestFacts) {
         taint::default_time_added(rule.child(fields::SPEC).child(fields::TAINT), facts);

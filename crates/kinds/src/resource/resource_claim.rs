@@ -22,10 +22,7 @@ impl Strategy for ResourceClaim {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn default_fields(claim: &mut Tree) {
         claim::set_defaults(claim.child(fields::SPEC));

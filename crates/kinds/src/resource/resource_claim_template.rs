@@ -11,10 +11,7 @@ pub struct ResourceClaimTemplate;
 impl Strategy for ResourceClaimTemplate {
     const KIND: (&'static str, &'static str, &'static str) = (GROUP, "v1", "ResourceClaimTemplate");
     const NAMES: Names = Names::new("resourceclaimtemplates", "resourceclaimtemplate");
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn default_fields(template: &mut Tree) {
         claim::set_defaults(template.child(fields::SPEC).child(fields::SPEC));

@@ -43,12 +43,12 @@ impl Strategy for ResourceSlice {
         FieldLabel::new("spec.driver", &[&[fields::SPEC, fields::DRIVER]]),
         FieldLabel::new("spec.pool.name", &[&[fields::SPEC, fields::POOL, fields::NAME]]),
     ];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        returns_deleted: true,
-        bad_field_label_message: "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .returns_deleted()
+        .bad_field_label_message(
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}",
+        );
 
     fn default_for_request(slice: &mut Tree, facts: &RequestFacts) {
         default_times_added(slice, facts);

@@ -36,10 +36,7 @@ impl Strategy for PriorityClass {
         })
         .description("The preemption policy."),
     ];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(class: &mut Tree) {
         class.set_default(fields::PREEMPTION_POLICY, "PreemptLowerPriority");

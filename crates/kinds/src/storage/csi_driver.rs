@@ -68,11 +68,7 @@ impl Strategy for CsiDriver {
         .description("The supported volume lifecycle modes."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.no_unconditional_update().returns_deleted();
 
     fn default_fields(driver: &mut Tree) {
         let spec = driver.child(fields::SPEC);

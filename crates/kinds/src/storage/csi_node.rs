@@ -30,11 +30,7 @@ impl Strategy for CsiNode {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.no_unconditional_update().returns_deleted();
 
     // `CSIVolumeHealth` is disabled; a status update changes only metadata.
     fn prepare_status(node: &mut Tree, old: &Tree, _facts: &RequestFacts) {

@@ -13,10 +13,7 @@ impl Strategy for CsiStorageCapacity {
     const KIND: (&'static str, &'static str, &'static str) = ("storage.k8s.io", "v1", "CSIStorageCapacity");
     const NAMES: Names = Names::new("csistoragecapacities", "csistoragecapacity");
     const COLUMNS: &'static [Column] = &[columns::NAME, columns::CREATED_AT];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.no_unconditional_update();
 
     fn validate(capacity: &FieldRef<'_>, _facts: &RequestFacts) {
         label_selector::validate(&capacity.at(fields::NODE_TOPOLOGY));

@@ -45,10 +45,7 @@ impl Strategy for StorageClass {
         .description("Whether volumes can be expanded."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn default_fields(class: &mut Tree) {
         class.set_default(fields::RECLAIM_POLICY, "Delete");

@@ -40,11 +40,7 @@ impl Strategy for VolumeAttachment {
         columns::AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.no_unconditional_update().returns_deleted();
 
     fn prepare_status(attachment: &mut Tree, old: &Tree, _facts: &RequestFacts) {
         top_level::keep_all_except(attachment, old, &[fields::METADATA, fields::STATUS]);

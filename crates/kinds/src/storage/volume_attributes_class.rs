@@ -22,10 +22,7 @@ impl Strategy for VolumeAttributesClass {
         .description("The driver of the class."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
         class.at(fields::DRIVER_NAME).require();

@@ -36,10 +36,7 @@ impl Strategy for StorageVersionMigration {
             .description("The state of the migration."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.no_unconditional_update();
 
     fn validate(migration: &FieldRef<'_>, _facts: &RequestFacts) {
         let resource = migration.at(fields::SPEC).at(fields::RESOURCE);

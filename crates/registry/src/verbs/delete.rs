@@ -36,7 +36,9 @@ pub(crate) async fn delete(
     let outcome = delete_object(context, &key, options).await?;
     let body = match outcome {
         DeleteOutcome::Terminating(object) => Body::Object(object),
-        DeleteOutcome::Deleted(last) if context.kind_info().rules.returns_deleted => Body::Object(last),
+        DeleteOutcome::Deleted(last) if context.kind_info().rules.deletion.returns_deleted => {
+            Body::Object(last)
+        }
         DeleteOutcome::Deleted(last) => {
             let status = Status::success(&context.name, key.name(), last.uid());
             Body::Status(Box::new(status))
@@ -79,7 +81,7 @@ async fn remove_undecodable(
 
 /// The warning of some kinds about their dependents, for a request without `propagationPolicy`.
 pub(super) fn deletion_warnings(context: &RequestContext<'_>, options: &DeleteOptions) -> Vec<String> {
-    let warning = context.kind_info().rules.deletion_warning;
+    let warning = context.kind_info().rules.deletion.warning;
     let is_needed = options.propagation_policy.is_none() && !warning.is_empty();
     is_needed.then(|| warning.to_owned()).into_iter().collect()
 }

@@ -28,8 +28,8 @@ pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result
     let subresource = requested_subresource(context, verb.api_verb())?;
     let subresource = subresource.map(|subresource| subresource.kind);
     match (verb, subresource) {
-        (Verb::Create(payload, options), None) if !context.kind_info().rules.stored => {
-            match context.kind_info().rules.delegates_to {
+        (Verb::Create(payload, options), None) if !context.kind_info().rules.resource.stored => {
+            match context.kind_info().rules.resource.delegates_to {
                 Some(action) => subresources::delegate(context, action, payload, options).await,
                 None => subresources::create_virtual(context, &payload, &options).await,
             }

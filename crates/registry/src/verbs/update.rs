@@ -33,7 +33,7 @@ pub(crate) async fn update(
     let mut body = context.decode(payload, options.field_validation)?;
     context.check_name(&body)?;
     context.default_namespace(&mut body)?;
-    let creates = subresource.is_none() && context.kind_info().rules.create_on_update;
+    let creates = subresource.is_none() && context.kind_info().rules.write.create_on_update;
     if creates && context.find(&key)?.is_none() {
         requested_version(&body)?;
         return create_object(context, NewObject::Update(&body), options).await;
@@ -91,7 +91,7 @@ fn require_version(
             context.registry.counters.conflicts.fetch_add(1, Relaxed);
             Err(Status::modified(&context.name, old.key().name()))
         }
-        None if !context.kind_info().rules.unconditional_update => Err(version_required(context, old)),
+        None if !context.kind_info().rules.write.unconditional_update => Err(version_required(context, old)),
         _ => Ok(()),
     }
 }

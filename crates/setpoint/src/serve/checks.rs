@@ -65,7 +65,7 @@ fn started(registry: &Registry) -> Result<(), String> {
 
 fn synced(registry: &Registry) -> Result<(), String> {
     let kinds = registry.kinds();
-    for kind in kinds.iter().filter(|kind| kind.info().rules.stored) {
+    for kind in kinds.iter().filter(|kind| kind.info().rules.resource.stored) {
         let resource = kind.info().storage.group_resource();
         if registry.cache(&resource).is_none_or(|cache| !cache.is_synced()) {
             return Err(format!("{resource} not synced"));

@@ -50,7 +50,7 @@ pub fn kinds_of(source: &Arc<StoredCrd>, evaluator: Option<&Arc<dyn RuleEvaluato
         let mut custom = custom(&spec, &names, version, str(storage, fields::NAME), &versions);
         custom.evaluator = evaluator.cloned();
         if terminating {
-            custom.info.rules.verbs = TERMINATING_VERBS;
+            custom.info.rules.resource.verbs = TERMINATING_VERBS;
         }
         Arc::new(custom)
     };
@@ -107,11 +107,9 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &A
         fields: selectable(version),
         subresources: subresources(version),
         scale: version.at(&[fields::SUBRESOURCES, fields::SCALE]).map(scale),
-        rules: Rules {
-            unconditional_update: false,
-            status_reset_fields: &[&[fields::METADATA], &[fields::SPEC]],
-            ..Rules::DEFAULT
-        },
+        rules: Rules::DEFAULT
+            .no_unconditional_update()
+            .status_reset_fields(&[&[fields::METADATA], &[fields::SPEC]]),
         gvk,
     };
     info.deprecation_warning = deprecation(spec, version, &info);

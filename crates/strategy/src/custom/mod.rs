@@ -24,7 +24,6 @@ pub use rules::field_error;
 pub use versions::KubeAwareVersion;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -42,7 +41,10 @@ use setpoint_schema::{
 };
 
 use crate::header::HeaderReader;
-use crate::kind::{Deletion, InvalidObject, Kind, KindInfo, UpdateContext};
+use crate::kind::{
+    Convert, Decode, Deletion, Describe, InvalidObject, KindInfo, Present, Storage, UpdateContext,
+    WriteStrategy,
+};
 use crate::strategy::{RequestFacts, SubresourceKind};
 use columns::Column;
 use versions::Versions;
@@ -147,7 +149,7 @@ fn write_rest(object: &Tree, json: &mut Vec<u8>) {
     json.push(b'}');
 }
 
-impl Kind for CustomKind {
+impl Describe for CustomKind {
     fn info(&self) -> &KindInfo {
         &self.info
     }
@@ -160,7 +162,9 @@ impl Kind for CustomKind {
     fn stored_shape(&self) -> &Shape {
         self.shape()
     }
+}
 
+impl Decode for CustomKind {
     fn decode(
         &self,
         bytes: &[u8],
@@ -174,14 +178,6 @@ impl Kind for CustomKind {
         strict::conform_tree_with(tree, self.shape(), validation, |tree| self.prune(tree))
     }
 
-    /// Type and object metadata in canonical form, then all other fields as they are, in the storage version.
-    fn write(&self, object: &Tree) -> CanonicalJson {
-        let object = self.versions.to_storage_version(object);
-        let mut written = setpoint_schema::write(&self.head, &head_of(&object), EmptyCollections::Keep);
-        write_rest(&object, &mut written.bytes);
-        written
-    }
-
     fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         self.schema().apply_defaults(tree);
         self.schema().prune_non_nullable_nulls(tree);
@@ -192,6 +188,16 @@ impl Kind for CustomKind {
         self.schema().prune(tree);
         self.schema().apply_defaults(tree);
         self.normalise_metadata(tree)
+    }
+}
+
+impl Storage for CustomKind {
+    /// Type and object metadata in canonical form, then all other fields as they are, in the storage version.
+    fn write(&self, object: &Tree) -> CanonicalJson {
+        let object = self.versions.to_storage_version(object);
+        let mut written = setpoint_schema::write(&self.head, &head_of(&object), EmptyCollections::Keep);
+        write_rest(&object, &mut written.bytes);
+        written
     }
 
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
@@ -204,6 +210,44 @@ impl Kind for CustomKind {
         Ok(tree)
     }
 
+    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
+        self.reader.stored(key, version, json)
+    }
+}
+
+impl Convert for CustomKind {
+    fn converts(&self) -> bool {
+        true
+    }
+
+    /// An object that was written in this version, under a schema without defaults, is returned as it is.
+    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
+        if !self
+            .versions
+            .schema_at(self.version_index)
+            .compiled()
+            .has_defaults
+            && self.reader.has_own_type_meta(object.json())
+        {
+            return Ok(object.clone());
+        }
+        let mut tree = self.decode_stored(object)?;
+        tree.set(
+            &[fields::METADATA, fields::RESOURCE_VERSION],
+            object.resource_version().to_string(),
+        );
+        let mut json = Vec::with_capacity(object.json().len());
+        setpoint_schema::write_into(&self.head, &head_of(&tree), &mut json);
+        write_rest(&tree, &mut json);
+        let version = object.resource_version();
+        let stored = self
+            .reader
+            .stored(object.key().clone(), version, Bytes::from(json));
+        stored.map(Arc::new)
+    }
+}
+
+impl WriteStrategy for CustomKind {
     fn prepare_create(&self, object: &mut Tree, _facts: &RequestFacts) {
         object.set(&[fields::METADATA, fields::GENERATION], 1);
         if self.info.has_status() {
@@ -249,54 +293,11 @@ impl Kind for CustomKind {
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
         rules::finalizer_warnings(object, old)
     }
+}
 
-    fn deletion(&self) -> &dyn Deletion {
-        self
-    }
+impl Deletion for CustomKind {}
 
-    fn expires_after(&self, _facts: &RequestFacts) -> Option<Duration> {
-        None
-    }
-
-    fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
-        self.reader.stored(key, version, json)
-    }
-
-    fn converts(&self) -> bool {
-        true
-    }
-
-    /// An object that was written in this version, under a schema without defaults, is returned as it is.
-    fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
-        if !self
-            .versions
-            .schema_at(self.version_index)
-            .compiled()
-            .has_defaults
-            && self.reader.has_own_type_meta(object.json())
-        {
-            return Ok(object.clone());
-        }
-        let mut tree = self.decode_stored(object)?;
-        tree.set(
-            &[fields::METADATA, fields::RESOURCE_VERSION],
-            object.resource_version().to_string(),
-        );
-        let mut json = Vec::with_capacity(object.json().len());
-        setpoint_schema::write_into(&self.head, &head_of(&tree), &mut json);
-        write_rest(&tree, &mut json);
-        let version = object.resource_version();
-        let stored = self
-            .reader
-            .stored(object.key().clone(), version, Bytes::from(json));
-        stored.map(Arc::new)
-    }
-
-    fn openapi_schema(&self) -> Option<(String, Value)> {
-        let schema = self.versions.schema_at(self.version_index).json();
-        Some(openapi::schema(&self.info, &schema))
-    }
-
+impl Present for CustomKind {
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
         let tree = setpoint_codec::json::parse(object.json()).unwrap_or_default();
         self.columns
@@ -304,17 +305,10 @@ impl Kind for CustomKind {
             .map(|column| column.cell(&tree, now))
             .collect()
     }
-}
 
-impl Deletion for CustomKind {
-    fn grace_period(&self, _object: &Tree, _requested: Option<i64>) -> Option<i64> {
-        None
-    }
-
-    fn begin(&self, _object: &mut Tree) {}
-
-    fn is_held(&self, _object: &Tree) -> bool {
-        false
+    fn openapi_schema(&self) -> Option<(String, Value)> {
+        let schema = self.versions.schema_at(self.version_index).json();
+        Some(openapi::schema(&self.info, &schema))
     }
 }
 

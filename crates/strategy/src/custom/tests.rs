@@ -1,6 +1,9 @@
 //! A CRD's kinds, and the rules of its schema.
 
+use std::time::Duration;
+
 use super::*;
+use crate::kind::Kind;
 use setpoint_api::field::Errors;
 use setpoint_schema::custom::{Rule, RuleOutcome};
 

@@ -67,15 +67,13 @@ impl Strategy for CustomResourceDefinition {
             .description("Whether the resource is served."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        unconditional_update: false,
-        tracks_generation: true,
-        unqualified_finalizers: true,
-        discovery_storage_version: "v1beta1",
-        error_storage_path: "apiextensions.k8s.io/customresourcedefinitions",
-        empty: EmptyCollections::Keep,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .no_unconditional_update()
+        .tracks_generation()
+        .unqualified_finalizers()
+        .discovery_storage_version("v1beta1")
+        .error_storage_path("apiextensions.k8s.io/customresourcedefinitions")
+        .empty(EmptyCollections::Keep);
 
     fn default_fields(crd: &mut Tree) {
         let spec = crd.child(fields::SPEC);

@@ -43,10 +43,7 @@ impl Strategy for HorizontalPodAutoscaler {
     const NAMES: Names = NAMES;
     const COLUMNS: &'static [Column] = columns::COLUMNS;
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.tracks_generation();
 
     fn default_fields(scaler: &mut Tree) {
         drop_annotations(scaler);

@@ -41,10 +41,7 @@ impl Strategy for HorizontalPodAutoscaler {
         AGE,
     ];
     const SUBRESOURCES: &'static [Subresource] = Hub::SUBRESOURCES;
-    const RULES: Rules = Rules {
-        internal_field_annotations: &ANNOTATIONS,
-        ..Hub::RULES
-    };
+    const RULES: Rules = Hub::RULES.internal_field_annotations(&ANNOTATIONS);
 
     fn default_fields(scaler: &mut Tree) {
         scaler.child(fields::SPEC).set_default(fields::MIN_REPLICAS, 1);

@@ -32,6 +32,9 @@ const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 const OLD_UID_LABEL: &str = "controller-uid";
 const OLD_NAME_LABEL: &str = "job-name";
 
+const DELETION_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 #[derive(Debug)]
 pub struct Job;
 
@@ -58,13 +61,11 @@ impl Strategy for Job {
     const FIELDS: &'static [FieldLabel] =
         &[FieldLabel::new("status.successful", &[&[fields::STATUS, fields::SUCCEEDED]]).or("0")];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        tracks_generation: true,
-        orphans_dependents: true,
-        deletion_warning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
-        bad_field_label_message: "field label {quoted} not supported for Job",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .tracks_generation()
+        .orphans_dependents()
+        .deletion_warning(DELETION_WARNING)
+        .bad_field_label_message("field label {quoted} not supported for Job");
 
     fn default_fields(job: &mut Tree) {
         copy_pod_labels(job);

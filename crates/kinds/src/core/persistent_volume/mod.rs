@@ -120,10 +120,7 @@ impl Strategy for PersistentVolume {
         .description("The volume mode: file system or block device."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted();
 
     fn default_fields(volume: &mut Tree) {
         volume.child(fields::STATUS).set_default(fields::PHASE, "Pending");

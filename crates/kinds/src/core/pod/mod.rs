@@ -80,11 +80,7 @@ impl Strategy for Pod {
         Subresource::partial("resize", resize::RULES),
         Subresource::STATUS,
     ];
-    const RULES: Rules = Rules {
-        returns_deleted: true,
-        tracks_generation: true,
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT.returns_deleted().tracks_generation();
 
     fn default_fields(pod: &mut Tree) {
         let spec = pod.child(fields::SPEC);

@@ -53,13 +53,11 @@ impl Strategy for Service {
         Subresource::connect(ConnectKind::Proxy, ("", "v1", "ServiceProxyOptions")),
         Subresource::STATUS,
     ];
-    const RULES: Rules = Rules {
-        name: NameRule::Label,
-        create_on_update: true,
-        returns_deleted: true,
-        error_storage_path: "services/specs",
-        ..Rules::DEFAULT
-    };
+    const RULES: Rules = Rules::DEFAULT
+        .name(NameRule::Label)
+        .create_on_update()
+        .returns_deleted()
+        .error_storage_path("services/specs");
 
     fn default_fields(service: &mut Tree) {
         set_defaults(service.child(fields::SPEC));
