@@ -5,8 +5,8 @@ use std::future::ready;
 use std::sync::Arc;
 
 use setpoint_api::{Status, User};
-use setpoint_kinds::bootstrap::Cidr;
 use setpoint_registry_api::{Admit, AdmitFuture, Review};
+use setpoint_values::Cidr;
 
 use crate::plugins;
 

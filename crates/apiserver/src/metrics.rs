@@ -1,4 +1,4 @@
-//! Metrics of the HTTP server, and the Prometheus text encoder for all metrics of the process.
+//! Metrics of the HTTP server, and the trait of everything that has metrics.
 //!
 //! Names, labels and buckets are Kubernetes', so that its dashboards work. A request is counted without allocating: its
 //! labels are static strings and the kind's pointer.
@@ -11,19 +11,19 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use setpoint_api::Gvr;
 use setpoint_strategy::Kind;
+use setpoint_values::metrics::AtomicHistogram;
 
 mod collect;
-mod histogram;
-pub mod text;
 
-use histogram::Histogram;
-pub use text::{Buckets, TextEncoder};
+pub use setpoint_values::metrics::{Buckets, TextEncoder};
 
 /// Upper bounds of the request durations, in seconds.
 const DURATIONS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
 ];
+/// Nanoseconds in a second: the precision of a sum of durations.
+const NANOSECONDS: f64 = 1e9;
 /// Upper bounds of the response sizes, in bytes.
 const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 /// Upper bounds of the watch event sizes, in bytes.
@@ -72,10 +72,10 @@ pub(crate) struct Labels {
 #[derive(Debug)]
 struct RequestSeries {
     resource: Gvr,
-    /// In seconds; the sum is in nanoseconds.
-    durations: Histogram<{ DURATIONS.len() + 1 }>,
+    /// In seconds.
+    durations: AtomicHistogram,
     /// In bytes, of responses whose length is known when they begin.
-    sizes: Histogram<{ SIZES.len() + 1 }>,
+    sizes: AtomicHistogram,
 }
 
 /// The watches of one kind.
@@ -84,7 +84,7 @@ struct WatchSeries {
     resource: Gvr,
     open: AtomicI64,
     /// The events sent, by size in bytes.
-    events: Histogram<{ EVENT_SIZES.len() + 1 }>,
+    events: AtomicHistogram,
 }
 
 /// One open watch, counted until it is dropped.
@@ -134,16 +134,10 @@ impl Metrics {
         length: Option<usize>,
     ) {
         let series = self.series(labels, kind);
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        series
-            .durations
-            .observe(&DURATIONS, took.as_secs_f64(), nanoseconds);
+        series.durations.observe(took.as_secs_f64());
         if let Some(length) = length {
-            #[allow(
-                clippy::cast_precision_loss,
-                reason = "bounds are powers of ten, far below 2^52"
-            )]
-            series.sizes.observe(&SIZES, length as f64, length as u64);
+            #[allow(clippy::cast_precision_loss, reason = "a body is far shorter than 2^52 bytes")]
+            series.sizes.observe(length as f64);
         }
     }
 
@@ -155,8 +149,8 @@ impl Metrics {
         let fresh = || {
             Arc::new(RequestSeries {
                 resource,
-                durations: Histogram::default(),
-                sizes: Histogram::default(),
+                durations: AtomicHistogram::new(&DURATIONS, NANOSECONDS),
+                sizes: AtomicHistogram::new(&SIZES, 1.0),
             })
         };
         self.requests.write().entry(labels).or_insert_with(fresh).clone()
@@ -169,7 +163,7 @@ impl Metrics {
             Arc::new(WatchSeries {
                 resource,
                 open: AtomicI64::new(0),
-                events: Histogram::default(),
+                events: AtomicHistogram::new(&EVENT_SIZES, 1.0),
             })
         };
         let watches = self
@@ -201,7 +195,7 @@ impl OpenWatch {
             clippy::cast_precision_loss,
             reason = "an event is far shorter than 2^52 bytes"
         )]
-        self.0.events.observe(&EVENT_SIZES, bytes as f64, bytes as u64);
+        self.0.events.observe(bytes as f64);
     }
 }
 

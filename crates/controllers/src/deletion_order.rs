@@ -15,11 +15,11 @@ use crate::pods::Pod;
 pub(crate) fn compare(now: Timestamp, a: &Pod, b: &Pod, crowd: &impl Fn(&Pod) -> usize) -> Ordering {
     let (left, right) = (a.view(), b.view());
     let is_assigned = |pod: &Pod| !pod.view().node.is_empty();
-    let ready_rank = |pod: &Pod| pod.view().ready_since.map(|since| age_rank(now, since));
+    let ready_rank = |pod: &Pod| pod.view().ready_since().map(|since| age_rank(now, since));
     is_assigned(a)
         .cmp(&is_assigned(b))
         .then(left.phase.cmp(&right.phase))
-        .then(left.ready_since.is_some().cmp(&right.ready_since.is_some()))
+        .then(left.is_ready().cmp(&right.is_ready()))
         .then(left.cost.cmp(&right.cost))
         .then_with(|| crowd(b).cmp(&crowd(a)))
         .then_with(|| ready_rank(a).cmp(&ready_rank(b)))

@@ -9,23 +9,22 @@ use serde::Deserialize;
 use setpoint_api::{Change, Key, Stored};
 use setpoint_runtime::{Lister, TypedObject};
 
+use crate::pods;
+
 /// A pod as an endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct EndpointPod {
-    pub(crate) object: Arc<Stored>,
+    pub(crate) pod: pods::Pod,
     pub(crate) view: Arc<EndpointPodView>,
 }
 
-/// The fields of a pod that its endpoints depend on.
+/// The fields of a pod that its endpoints depend on, in addition to [`pods::Pod`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
 pub(crate) struct EndpointPodView {
     pub(crate) ips: Vec<CompactString>,
-    pub(crate) node: CompactString,
     pub(crate) hostname: CompactString,
     pub(crate) subdomain: CompactString,
-    pub(crate) ready: bool,
-    is_finished: bool,
     ports: Vec<ContainerPort>,
 }
 
@@ -70,9 +69,13 @@ pub(crate) fn services_of(services: &Lister<Service>, change: &Change) -> Vec<Ke
 }
 
 fn is_same_endpoint(old: &Arc<Stored>, new: &Arc<Stored>) -> bool {
+    let (before, after) = (EndpointPod::read(old.clone()), EndpointPod::read(new.clone()));
     old.header().labels == new.header().labels
         && old.header().deleting == new.header().deleting
-        && EndpointPod::read(old.clone()).view == EndpointPod::read(new.clone()).view
+        && before.view == after.view
+        && before.node() == after.node()
+        && before.is_ready() == after.is_ready()
+        && before.pod.is_finished() == after.pod.is_finished()
 }
 
 /// The pods that a Service selects, that have an address and have not finished.
@@ -92,7 +95,7 @@ pub(crate) fn selected_by(pods: &Lister<Pod>, namespace: &str, service: &Service
         .filter(|pod| selects(pod));
     let backends = pods.map(|pod| EndpointPod::read(pod.into_stored()));
     backends
-        .filter(|pod| !pod.view.is_finished && !pod.view.ips.is_empty())
+        .filter(|pod| !pod.pod.is_finished() && !pod.view.ips.is_empty())
         .collect()
 }
 
@@ -102,11 +105,21 @@ impl EndpointPod {
     /// Reads a pod. One that cannot be decoded has no address.
     fn read(object: Arc<Stored>) -> Self {
         let view = object.view::<EndpointPodView>().unwrap_or_default();
-        Self { object, view }
+        let pod = pods::Pod::read(object);
+        Self { pod, view }
     }
 
     pub(crate) fn is_terminating(&self) -> bool {
-        self.object.header().deleting
+        self.pod.is_deleting()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.pod.view().is_ready()
+    }
+
+    /// The node that it is bound to; empty if it is not.
+    pub(crate) fn node(&self) -> &str {
+        &self.pod.view().node
     }
 
     /// The target port of a Service port in this pod; `None` if the pod has no port of that name.
@@ -135,16 +148,18 @@ impl EndpointPod {
         is_named.then(|| view.hostname.to_string())
     }
 
-    pub(crate) fn node(&self) -> Option<String> {
-        (!self.view.node.is_empty()).then(|| self.view.node.to_string())
+    pub(crate) fn node_name(&self) -> Option<String> {
+        let node = self.node();
+        (!node.is_empty()).then(|| node.to_owned())
     }
 
     pub(crate) fn reference(&self) -> ObjectReference {
+        let object = self.pod.object();
         ObjectReference {
             kind: Some("Pod".to_owned()),
-            namespace: Some(self.object.key().namespace().to_owned()),
-            name: Some(self.object.key().name().to_owned()),
-            uid: Some(self.object.uid().to_owned()),
+            namespace: Some(object.key().namespace().to_owned()),
+            name: Some(object.key().name().to_owned()),
+            uid: Some(object.uid().to_owned()),
             ..ObjectReference::default()
         }
     }
@@ -161,11 +176,6 @@ pub(crate) fn is_headless(service: &Service) -> bool {
 impl From<RawPod> for EndpointPodView {
     fn from(pod: RawPod) -> Self {
         let ips = pod.status.pod_ips.into_iter().map(|own| own.ip);
-        let ready = pod
-            .status
-            .conditions
-            .iter()
-            .any(|one| one.type_ == "Ready" && one.status == "True");
         let sidecars = pod
             .spec
             .init_containers
@@ -174,11 +184,8 @@ impl From<RawPod> for EndpointPodView {
         let ports = pod.spec.containers.into_iter().chain(sidecars);
         Self {
             ips: ips.collect(),
-            node: pod.spec.node_name,
             hostname: pod.spec.hostname,
             subdomain: pod.spec.subdomain,
-            ready,
-            is_finished: matches!(pod.status.phase.as_str(), "Succeeded" | "Failed"),
             ports: ports
                 .flat_map(|container| container.ports)
                 .filter(|port| !port.name.is_empty())
@@ -199,7 +206,6 @@ struct RawPod {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawSpec {
-    node_name: CompactString,
     hostname: CompactString,
     subdomain: CompactString,
     containers: Vec<RawContainer>,
@@ -225,20 +231,11 @@ struct ContainerPort {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawStatus {
-    phase: CompactString,
     #[serde(rename = "podIPs")]
     pod_ips: Vec<RawIp>,
-    conditions: Vec<RawCondition>,
 }
 
 #[derive(Deserialize)]
 struct RawIp {
     ip: CompactString,
-}
-
-#[derive(Deserialize)]
-struct RawCondition {
-    #[serde(rename = "type")]
-    type_: CompactString,
-    status: CompactString,
 }

@@ -11,7 +11,6 @@ pub mod api_server;
 pub mod api_service;
 pub mod bootstrap;
 pub mod certificates;
-pub mod cidr;
 pub mod cluster_role_aggregation;
 pub mod clustertrustbundle_publisher;
 pub mod cron_job;
@@ -63,8 +62,10 @@ mod int_or_percent;
 mod node_fit;
 mod periodic;
 mod pod_control;
+mod pod_volumes;
 mod pods;
 mod revisions;
+mod selector_view;
 mod template;
 
 pub use api_server::api_server_controllers;

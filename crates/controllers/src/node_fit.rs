@@ -1,6 +1,5 @@
 //! Whether a pod may run on a node: name, node selector, affinity and taints.
 
-use compact_str::CompactString;
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
 use serde::Deserialize;
 use setpoint_api::Stored;
@@ -16,7 +15,7 @@ pub(crate) enum Fit {
     Leave,
 }
 
-/// The fields of a node that matter besides its labels.
+/// The taints of a node.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "RawNode")]
 pub(crate) struct NodeView {
@@ -40,6 +39,14 @@ impl From<RawNode> for NodeView {
         Self {
             taints: node.spec.taints,
         }
+    }
+}
+
+impl NodeView {
+    /// The taints with the NoExecute effect.
+    pub(crate) fn no_execute_taints(&self) -> Vec<Taint> {
+        let taints = self.taints.iter().filter(|taint| taint.effect == "NoExecute");
+        taints.cloned().collect()
     }
 }
 
@@ -137,10 +144,16 @@ fn number(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// The node of a DaemonSet's pod: the one it is bound to, else the one that its affinity names.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(from = "RawPod")]
-pub(crate) struct TargetNode(pub(crate) CompactString);
+/// The node that the affinity of a DaemonSet's pod names. It matters only until the pod is bound, so it is not cached.
+pub(crate) fn target_node(pod: &Stored) -> Option<String> {
+    let pod: RawPod = pod.decode().ok()?;
+    let affinity = pod.spec.affinity.node_affinity;
+    let required = affinity.required_during_scheduling_ignored_during_execution;
+    let terms = required.node_selector_terms.into_iter();
+    let mut fields = terms.flat_map(|term| term.match_fields);
+    let named = fields.find(|field| field.key == "metadata.name")?;
+    named.values.into_iter().next()
+}
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -151,7 +164,6 @@ struct RawPod {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PodSpecFields {
-    node_name: CompactString,
     affinity: RawAffinity,
 }
 
@@ -182,26 +194,6 @@ struct RawTerm {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawRequirement {
-    key: CompactString,
-    values: Vec<CompactString>,
-}
-
-impl From<RawPod> for TargetNode {
-    fn from(pod: RawPod) -> Self {
-        if !pod.spec.node_name.is_empty() {
-            return Self(pod.spec.node_name);
-        }
-        let required = pod
-            .spec
-            .affinity
-            .node_affinity
-            .required_during_scheduling_ignored_during_execution;
-        let fields = required
-            .node_selector_terms
-            .into_iter()
-            .flat_map(|term| term.match_fields);
-        let mut named = fields.filter(|field| field.key == "metadata.name");
-        let name = named.next().and_then(|field| field.values.into_iter().next());
-        Self(name.unwrap_or_default())
-    }
+    key: String,
+    values: Vec<String>,
 }

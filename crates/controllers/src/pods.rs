@@ -1,6 +1,8 @@
 //! A pod as the controllers of pods read it: the stored object and a few decoded fields.
 //!
-//! There are many pods: the view is decoded once from the stored bytes, and all controllers share it.
+//! There are many pods: the view is decoded once from the stored bytes, and all controllers share it. It has the phase,
+//! the node and the readiness, and no list. What one controller reads in addition is a view of its own, without these
+//! fields: the addresses and ports of endpoints, the requests of an autoscaler's pods, the containers' ends of a Job's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,20 +22,33 @@ pub(crate) struct Pod {
     view: Arc<PodView>,
 }
 
-/// The fields that the deletion order and the status depend on.
+/// The fields that several controllers depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawPod")]
 pub(crate) struct PodView {
     pub(crate) phase: Phase,
     /// Empty until it is bound.
     pub(crate) node: CompactString,
-    /// When it became ready; absent while it is not.
-    pub(crate) ready_since: Option<Timestamp>,
+    pub(crate) readiness: Readiness,
+    /// When the node agent accepted it.
+    pub(crate) started: Option<Timestamp>,
     /// The most restarts of a container, and of a sidecar.
     pub(crate) restarts: (i32, i32),
     /// The pod-deletion-cost annotation; lower costs are deleted first.
     pub(crate) cost: i32,
     pub(crate) created: Timestamp,
+}
+
+/// The Ready condition of a pod, with the time of its last transition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// There is no such condition yet.
+    #[default]
+    Absent,
+    Ready(Timestamp),
+    NotReady(Timestamp),
+    /// The node does not report any more.
+    Unknown(Timestamp),
 }
 
 /// The phase of a pod, ordered as pods are deleted.
@@ -107,6 +122,18 @@ impl Pod {
 // === impl PodView ===
 
 impl PodView {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready_since().is_some()
+    }
+
+    /// When it became ready; `None` while it is not.
+    pub(crate) fn ready_since(&self) -> Option<Timestamp> {
+        match self.readiness {
+            Readiness::Ready(since) => Some(since),
+            Readiness::Absent | Readiness::NotReady(_) | Readiness::Unknown(_) => None,
+        }
+    }
+
     fn unreadable() -> Self {
         Self::from(RawPod {
             status: RawPodStatus {
@@ -120,14 +147,11 @@ impl PodView {
 
 impl From<RawPod> for PodView {
     fn from(pod: RawPod) -> Self {
-        let ready = pod
-            .status
-            .conditions
-            .iter()
-            .find(|condition| condition.is_ready());
+        let ready = pod.status.conditions.iter().find(|one| one.type_ == "Ready");
         Self {
             phase: pod.status.phase,
-            ready_since: ready.map(|ready| ready.last_transition_time.unwrap_or_default()),
+            readiness: ready.map(RawCondition::readiness).unwrap_or_default(),
+            started: pod.status.start_time,
             restarts: (
                 most_restarts(&pod.status.container_statuses, |_| true),
                 most_restarts(&pod.status.init_container_statuses, |name| {
@@ -162,7 +186,7 @@ impl From<CompactString> for Phase {
 
 /// How long until the pod is available; `None` if it is not ready.
 pub(crate) fn available_in(now: Timestamp, pod: &Pod, min_ready_seconds: i64) -> Option<Duration> {
-    let ready_since = pod.view().ready_since?;
+    let ready_since = pod.view().ready_since()?;
     let ready_for = now.duration_since(ready_since);
     let left = jiff::SignedDuration::from_secs(min_ready_seconds) - ready_for;
     Some(Duration::try_from(left).unwrap_or_default())
@@ -211,6 +235,7 @@ struct RawContainer {
 #[serde(default, rename_all = "camelCase")]
 struct RawPodStatus {
     phase: Phase,
+    start_time: Option<Timestamp>,
     conditions: Vec<RawCondition>,
     container_statuses: Vec<RawContainerStatus>,
     init_container_statuses: Vec<RawContainerStatus>,
@@ -243,7 +268,13 @@ impl RawPodSpec {
 }
 
 impl RawCondition {
-    fn is_ready(&self) -> bool {
-        self.type_ == "Ready" && self.status == "True"
+    /// The readiness by a Ready condition.
+    fn readiness(&self) -> Readiness {
+        let since = self.last_transition_time.unwrap_or_default();
+        match self.status.as_str() {
+            "True" => Readiness::Ready(since),
+            "False" => Readiness::NotReady(since),
+            _ => Readiness::Unknown(since),
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! [`Metrics`]: the metrics of all controllers in a process, in Prometheus' text format under client-go's names.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use setpoint_values::metrics::{Histogram, TextEncoder};
 
-use crate::queue::{Histogram, Metrics as QueueMetrics};
+use crate::queue::{DURATION_BOUNDS, Metrics as QueueMetrics};
 
 /// The registry of all controllers' metrics.
 #[derive(Default)]
@@ -20,7 +21,7 @@ pub struct Metrics {
 type Text = dyn Fn() -> String + Send + Sync;
 
 /// The counters of a controller besides those of its queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
     /// The number of workers.
     pub workers: u64,
@@ -85,14 +86,14 @@ impl Metrics {
             .iter()
             .map(|source| (source.name, (source.queue)()))
             .collect();
-        let mut text = String::new();
-        write_queues(&mut text, &queues).expect("writing to a string never fails");
-        write_counters(&mut text, &sources).expect("writing to a string never fails");
-        write_reconciles(&mut text, &sources).expect("writing to a string never fails");
+        let mut text = TextEncoder::default();
+        write_queues(&mut text, &queues);
+        write_counters(&mut text, &sources);
+        write_reconciles(&mut text, &sources);
         drop(sources);
         let included = self.included.lock().clone();
-        included.iter().for_each(|metrics| text.push_str(&metrics()));
-        text
+        included.iter().for_each(|metrics| text.append(&metrics()));
+        text.into_string()
     }
 }
 
@@ -105,7 +106,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Result {
+fn write_queues(text: &mut TextEncoder, queues: &[(&str, QueueMetrics)]) {
     type ValueFn = fn(&QueueMetrics) -> f64;
     type HistogramFn = fn(&QueueMetrics) -> &Histogram;
     let values: [(&str, &str, ValueFn); 5] = [
@@ -120,9 +121,9 @@ fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Resu
         }),
     ];
     for (metric, kind, value) in values {
-        writeln!(text, "# TYPE {metric} {kind}")?;
+        text.family_type(metric, kind);
         for (name, queue) in queues {
-            writeln!(text, "{metric}{{name=\"{name}\"}} {}", value(queue))?;
+            text.sample(metric, &[("name", name)], value(queue));
         }
     }
     let histograms: [(&str, HistogramFn); 2] = [
@@ -130,85 +131,44 @@ fn write_queues(text: &mut String, queues: &[(&str, QueueMetrics)]) -> fmt::Resu
         ("workqueue_work_duration_seconds", |queue| &queue.work_duration),
     ];
     for (metric, histogram) in histograms {
-        writeln!(text, "# TYPE {metric} histogram")?;
+        text.family_type(metric, "histogram");
         for (name, queue) in queues {
-            write_histogram(text, metric, ("name", name), histogram(queue))?;
+            text.histogram(metric, &[("name", name)], &histogram(queue).buckets());
         }
     }
-    Ok(())
 }
 
-fn write_histogram(
-    text: &mut String,
-    metric: &str,
-    (label, name): (&str, &str),
-    histogram: &Histogram,
-) -> fmt::Result {
-    for (bound, count) in histogram.cumulative() {
-        let bound = format_number(bound);
-        writeln!(
-            text,
-            "{metric}_bucket{{{label}=\"{name}\",le=\"{bound}\"}} {count}"
-        )?;
-    }
-    let count = histogram.count();
-    writeln!(text, "{metric}_bucket{{{label}=\"{name}\",le=\"+Inf\"}} {count}")?;
-    writeln!(text, "{metric}_sum{{{label}=\"{name}\"}} {}", histogram.sum())?;
-    writeln!(text, "{metric}_count{{{label}=\"{name}\"}} {count}")
-}
-
-/// A number as Prometheus' own libraries write it: `1e-08`, `0.0001`, `10`.
-fn format_number(number: f64) -> String {
-    if number != 0.0 && number.abs() < 1e-4 {
-        let text = format!("{number:e}");
-        return match text.split_once("e-") {
-            Some((digits, exponent)) => format!("{digits}e-{exponent:0>2}"),
-            None => text,
-        };
-    }
-    number.to_string()
-}
-
-fn write_counters(text: &mut String, sources: &[Source]) -> fmt::Result {
+fn write_counters(text: &mut TextEncoder, sources: &[Source]) {
     let metric = "setpoint_controller_active_workers";
-    writeln!(text, "# TYPE {metric} gauge")?;
+    text.family_type(metric, "gauge");
     for source in sources {
         let active = source.counters.active_workers.load(Ordering::Relaxed);
-        writeln!(text, "{metric}{{controller=\"{}\"}} {active}", source.name)?;
+        text.sample(metric, &[("controller", source.name)], active);
     }
     let metric = "setpoint_controller_reconciles_total";
-    writeln!(text, "# TYPE {metric} counter")?;
+    text.family_type(metric, "counter");
     for source in sources {
         for (result, counter) in source.counters.results() {
             let count = counter.load(Ordering::Relaxed);
-            writeln!(
-                text,
-                "{metric}{{controller=\"{}\",result=\"{result}\"}} {count}",
-                source.name
-            )?;
+            text.sample(metric, &[("controller", source.name), ("result", result)], count);
         }
     }
     let metric = "setpoint_controller_held_total";
-    writeln!(text, "# TYPE {metric} counter")?;
+    text.family_type(metric, "counter");
     for source in sources {
         let held = source.counters.held.load(Ordering::Relaxed);
-        writeln!(text, "{metric}{{controller=\"{}\"}} {held}", source.name)?;
+        text.sample(metric, &[("controller", source.name)], held);
     }
-    Ok(())
 }
 
 /// The same under controller-runtime's names, for existing dashboards.
-fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
+fn write_reconciles(text: &mut TextEncoder, sources: &[Source]) {
     type ValueFn = fn(&Counters) -> u64;
     let metric = "controller_runtime_reconcile_total";
-    writeln!(text, "# TYPE {metric} counter")?;
+    text.family_type(metric, "counter");
     for source in sources {
         for (result, count) in source.counters.totals() {
-            writeln!(
-                text,
-                "{metric}{{controller=\"{}\",result=\"{result}\"}} {count}",
-                source.name
-            )?;
+            text.sample(metric, &[("controller", source.name), ("result", result)], count);
         }
     }
     let values: [(&str, &str, ValueFn); 6] = [
@@ -242,19 +202,18 @@ fn write_reconciles(text: &mut String, sources: &[Source]) -> fmt::Result {
         }),
     ];
     for (metric, kind, value) in values {
-        writeln!(text, "# TYPE {metric} {kind}")?;
+        text.family_type(metric, kind);
         for source in sources {
             let value = value(&source.counters);
-            writeln!(text, "{metric}{{controller=\"{}\"}} {value}", source.name)?;
+            text.sample(metric, &[("controller", source.name)], value);
         }
     }
     let metric = "controller_runtime_reconcile_time_seconds";
-    writeln!(text, "# TYPE {metric} histogram")?;
+    text.family_type(metric, "histogram");
     for source in sources {
         let took = source.counters.durations.lock().clone();
-        write_histogram(text, metric, ("controller", source.name), &took)?;
+        text.histogram(metric, &[("controller", source.name)], &took.buckets());
     }
-    Ok(())
 }
 
 fn read(counter: &AtomicU64) -> u64 {
@@ -268,7 +227,16 @@ impl Counters {
     pub(crate) fn of(workers: usize) -> Self {
         Self {
             workers: workers as u64,
-            ..Self::default()
+            active_workers: AtomicU64::default(),
+            succeeded: AtomicU64::default(),
+            requeued_after: AtomicU64::default(),
+            failed: AtomicU64::default(),
+            conflicts: AtomicU64::default(),
+            terminal: AtomicU64::default(),
+            panics: AtomicU64::default(),
+            timeouts: AtomicU64::default(),
+            durations: Mutex::new(Histogram::new(&DURATION_BOUNDS)),
+            held: AtomicU64::default(),
         }
     }
 
@@ -306,15 +274,6 @@ impl Counters {
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_are_written_as_prometheus_does() {
-        let written: Vec<_> = Histogram::BOUNDS.into_iter().map(format_number).collect();
-        let expected = [
-            "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10",
-        ];
-        assert_eq!(written, expected);
-    }
-
     /// WQ3: dashboards made for controller-runtime find their metrics.
     #[test]
     fn wq3_reconciles_have_the_metric_names_of_controller_runtime() {
@@ -348,7 +307,7 @@ mod tests {
     #[test]
     fn queues_have_the_metric_names_of_client_go() {
         let metrics = Metrics::default();
-        metrics.register("web", QueueMetrics::default, Arc::default());
+        metrics.register("web", QueueMetrics::default, Arc::new(Counters::of(1)));
         let text = metrics.to_text();
         let expected = [
             "# TYPE workqueue_depth gauge",

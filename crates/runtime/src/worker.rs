@@ -88,7 +88,7 @@ impl<K: Item> WorkerContext<K> {
         self.counters
             .durations
             .lock()
-            .observe(self.clock.now().duration_since(started));
+            .observe(self.clock.now().duration_since(started).as_secs_f64());
         span.in_scope(|| self.requeue_by_outcome(key, outcome));
         writes.unseen(&self.caches)
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use compact_str::CompactString;
 use serde::Deserialize;
 use setpoint_api::Stored;
+use setpoint_values::resource_list::Amounts;
 
 use crate::pod_info::{NonZeroRequests, PodInfo, Toleration};
 use crate::resources::{ResourceList, Resources};

@@ -6,6 +6,7 @@ use compact_str::CompactString;
 use k8s_openapi::api::core::v1::NodeSelector;
 use serde::Deserialize;
 use setpoint_api::{Key, Stored};
+use setpoint_values::resource_list::{self, Amounts, InitContainer};
 
 use crate::resources::{ResourceList, Resources};
 
@@ -119,36 +120,30 @@ impl Toleration {
 
 // === requests ===
 
-/// The requests of a pod: its containers and sidecars together, or its largest init container with the sidecars that run
-/// beside it, whichever is more; plus its overhead. Pod-level requests take precedence over the sum for CPU and memory.
+/// The requests of a pod: those of its containers and its overhead. Pod-level requests take precedence over the sum for
+/// CPU and memory.
 fn pod_requests(spec: &RawSpec) -> (Resources, NonZeroRequests) {
-    let (mut running, mut peak, mut sidecars) = Default::default();
-    let mut non_zero = NonZeroRequests::default();
-    for container in &spec.containers {
-        Resources::add(&mut running, &container.requests());
-        non_zero.add(&container.resources.requests);
-    }
-    for container in &spec.init_containers {
-        let mut need = container.requests();
-        if container.restart_policy == "Always" {
-            running.add(&need);
-            non_zero.add(&container.resources.requests);
-            Resources::add(&mut sidecars, &need);
-            need = sidecars.clone();
-        } else {
-            need.add(&sidecars);
-        }
-        Resources::raise_to(&mut peak, &need);
-    }
-    running.raise_to(&peak);
+    let init = |container: &RawContainer| InitContainer::new(&container.restart_policy, container.requests());
+    let mut requests = resource_list::sum_of_containers(
+        spec.containers.iter().map(RawContainer::requests),
+        spec.init_containers.iter().map(init),
+    );
     for name in ["cpu", "memory"] {
         if let Some(amount) = spec.resources.requests.find(name) {
-            running.set(name, amount);
+            requests.set(name, amount);
         }
     }
-    running.add(&spec.overhead.to_resources());
-    non_zero.raise_to(&running);
-    (running, non_zero)
+    requests.add(&spec.overhead.to_resources());
+    let mut non_zero = NonZeroRequests::default();
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .filter(|one| one.restart_policy == "Always");
+    for container in spec.containers.iter().chain(sidecars) {
+        non_zero.add(&container.resources.requests);
+    }
+    non_zero.raise_to(&requests);
+    (requests, non_zero)
 }
 
 // === impl NonZeroRequests ===

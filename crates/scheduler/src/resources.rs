@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use compact_str::CompactString;
 use serde::Deserialize;
 use setpoint_api::Quantity;
+use setpoint_values::resource_list::Amounts;
 
 /// Amounts by resource. The three that every pod and node has are fields; the rare ones are a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,17 +47,8 @@ impl Resources {
         }
     }
 
-    pub fn add(&mut self, more: &Self) {
-        self.combine(more, |own, more| own.saturating_add(more));
-    }
-
     pub fn subtract(&mut self, less: &Self) {
         self.combine(less, |own, less| own.saturating_sub(less));
-    }
-
-    /// Raises every amount to at least that of the other.
-    pub fn raise_to(&mut self, least: &Self) {
-        self.combine(least, i64::max);
     }
 
     /// The names of all resources with an amount.
@@ -91,6 +83,16 @@ impl Resources {
             Err(_) if amount == 0 => {}
             Err(at) => self.scalar_resources.insert(at, (name.into(), amount)),
         }
+    }
+}
+
+impl Amounts for Resources {
+    fn add(&mut self, other: &Self) {
+        self.combine(other, |own, more| own.saturating_add(more));
+    }
+
+    fn raise_to(&mut self, least: &Self) {
+        self.combine(least, i64::max);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_cli::{new, store, tree, version};
-use setpoint_kinds::bootstrap::Cidr;
+use setpoint_values::Cidr;
 
 pub(crate) use controller_flags::ControllerFlags;
 

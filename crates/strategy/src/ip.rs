@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use setpoint_api::field::Errors;
+use setpoint_values::Cidr;
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NO_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
@@ -114,34 +115,28 @@ fn decimal(text: &str) -> Option<u32> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-// === impl Range ===
+// === impl ParsedCidr ===
 
 impl ParsedCidr {
     /// The first address of the CIDR.
     pub fn first(&self) -> IpAddr {
-        match self.ip {
-            IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::from(u32::from(ip) & mask_v4(self.bits))),
-            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from(u128::from(ip) & mask_v6(self.bits))),
-        }
+        self.cidr().first()
     }
 
     /// Whether an address is in the CIDR.
     pub fn contains(&self, ip: IpAddr) -> bool {
-        let same_family = ip.is_ipv4() == self.ip.is_ipv4();
-        same_family && ParsedCidr { ip, ..*self }.first() == self.first()
+        self.cidr().contains(ip)
+    }
+
+    /// The CIDR without how it was written. The prefix of an IPv4-mapped address may be longer than an IPv4 address.
+    fn cidr(&self) -> Cidr {
+        let bits = if self.ip.is_ipv4() { 32 } else { 128 };
+        Cidr::new(self.ip, u32::from(self.bits.min(bits))).expect("the prefix is not longer than the address")
     }
 
     fn canonical(&self) -> String {
         format!("{}/{}", self.first(), self.bits)
     }
-}
-
-fn mask_v4(bits: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
-}
-
-fn mask_v6(bits: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
 }
 
 // === rules ===

@@ -3,9 +3,10 @@
 use setpoint_api::{GroupResource, Quantity, Status};
 use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::Tree;
+use setpoint_values::ResourceList;
 
 use crate::chain::Plugin;
-use crate::resource_list::{self, ResourceList};
+use crate::resource_list;
 use crate::review;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -15,11 +15,12 @@ use serde::Deserialize;
 
 use setpoint_api::field::{Errors, FieldError};
 use setpoint_api::{GroupResource, Key, Status};
-use setpoint_kinds::bootstrap::{Cidr, server_objects};
+use setpoint_kinds::bootstrap::server_objects;
 use setpoint_kinds::core::service::{NO_ADDRESS, allocation};
 use setpoint_registry_api::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
 use setpoint_strategy::meta;
+use setpoint_values::Cidr;
 
 use crate::chain::{Config, Plugin};
 use crate::review;
@@ -208,7 +209,7 @@ impl ServiceAddresses {
     /// A random free address, so that two servers that allocate at once rarely choose the same.
     fn free_address(&self, review: &Review<'_>, requested: &[String]) -> Result<String, Status> {
         // The first address and, for IPv4, the last (broadcast) one are not used.
-        let last = self.range.len() - if self.range.is_v6() { 0 } else { 1 };
+        let last = self.range.size() - if self.range.is_v6() { 0 } else { 1 };
         let free = |at: u128| {
             self.range
                 .nth(at)

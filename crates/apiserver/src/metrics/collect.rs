@@ -1,22 +1,20 @@
 //! Text encoding of the HTTP server's metrics.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 
 use setpoint_api::Gvr;
+use setpoint_values::metrics::Histogram;
 
-use super::histogram::HistogramSnapshot;
-use super::{
-    Buckets, DURATIONS, EVENT_SIZES, Labels, Metrics, MetricsSource, OutcomeCounter, RequestSeries, SIZES,
-    TextEncoder, WatchSeries,
-};
+use super::{Labels, Metrics, MetricsSource, OutcomeCounter, RequestSeries, TextEncoder, WatchSeries};
 use crate::version::Version;
 
 /// Number of lowest bounds that the SLI duration histogram leaves out.
 const SLI_SKIPPED_BOUNDS: usize = 2;
 
 /// Histograms summed over several series.
-type SummedSeries = HashMap<Labels, (HistogramSnapshot, Gvr)>;
+type SummedSeries = HashMap<Labels, (Histogram, Gvr)>;
 
 impl MetricsSource for Metrics {
     fn write(&self, text: &mut TextEncoder) {
@@ -56,7 +54,7 @@ impl Metrics {
             let mut pairs = labels.pairs(&series.resource);
             pairs.push(("dry_run", labels.dry_run()));
             pairs.push(("code", &code));
-            text.sample("apiserver_request_total", &pairs, series.durations.total());
+            text.sample("apiserver_request_total", &pairs, series.durations.count());
         }
     }
 
@@ -67,7 +65,7 @@ impl Metrics {
         for (labels, (snapshot, resource)) in &self.summed(by, |series| series.durations.snapshot()) {
             let mut pairs = labels.pairs(resource);
             pairs.push(("dry_run", labels.dry_run()));
-            text.histogram(NAME, &pairs, &seconds(&DURATIONS, snapshot));
+            text.histogram(NAME, &pairs, &snapshot.buckets());
         }
         const LEVEL: &str = "apiserver_request_sli_duration_seconds";
         text.family(
@@ -79,11 +77,7 @@ impl Metrics {
         {
             if !matches!(labels.verb, "WATCH" | "CONNECT") {
                 let snapshot = snapshot.without_lowest(SLI_SKIPPED_BOUNDS);
-                text.histogram(
-                    LEVEL,
-                    &labels.pairs(resource),
-                    &seconds(&DURATIONS[SLI_SKIPPED_BOUNDS..], &snapshot),
-                );
+                text.histogram(LEVEL, &labels.pairs(resource), &snapshot.buckets());
             }
         }
     }
@@ -93,7 +87,7 @@ impl Metrics {
         text.family(NAME, "histogram", "Size of responses in bytes.");
         for (labels, (snapshot, resource)) in &self.summed(without_code, |series| series.sizes.snapshot()) {
             if matches!(labels.verb, "GET" | "LIST") {
-                text.histogram(NAME, &labels.pairs(resource), &whole(&SIZES, snapshot));
+                text.histogram(NAME, &labels.pairs(resource), &snapshot.buckets());
             }
         }
     }
@@ -130,17 +124,13 @@ impl Metrics {
             text.sample(
                 "apiserver_watch_events_total",
                 &named(&one.resource),
-                one.events.total(),
+                one.events.count(),
             );
         }
         const NAME: &str = "apiserver_watch_events_sizes";
         text.family(NAME, "histogram", "Size of watch events in bytes.");
         for one in watches.values() {
-            text.histogram(
-                NAME,
-                &named(&one.resource),
-                &whole(&EVENT_SIZES, &one.events.snapshot()),
-            );
+            text.histogram(NAME, &named(&one.resource), &one.events.snapshot().buckets());
         }
     }
 
@@ -148,13 +138,15 @@ impl Metrics {
     fn summed(
         &self,
         by: impl Fn(&Labels) -> Labels,
-        of: impl Fn(&RequestSeries) -> HistogramSnapshot,
+        of: impl Fn(&RequestSeries) -> Histogram,
     ) -> SummedSeries {
         let mut sums = SummedSeries::new();
         for (labels, series) in self.requests.read().iter() {
-            let fresh = || (HistogramSnapshot::default(), series.resource.clone());
-            let (sum, _) = sums.entry(by(labels)).or_insert_with(fresh);
-            sum.add(&of(series));
+            let own = of(series);
+            match sums.entry(by(labels)) {
+                Entry::Occupied(mut sum) => sum.get_mut().0.add(&own),
+                Entry::Vacant(sum) => drop(sum.insert((own, series.resource.clone()))),
+            }
         }
         sums
     }
@@ -165,24 +157,6 @@ fn without_code(labels: &Labels) -> Labels {
         code: 0,
         dry_run: false,
         ..*labels
-    }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a sum of seconds need not be exact")]
-fn seconds<'a>(bounds: &'a [f64], snapshot: &'a HistogramSnapshot) -> Buckets<'a> {
-    Buckets {
-        bounds,
-        counts: &snapshot.counts,
-        sum: snapshot.sum as f64 / 1e9,
-    }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a sum of bytes need not be exact")]
-fn whole<'a>(bounds: &'a [f64], snapshot: &'a HistogramSnapshot) -> Buckets<'a> {
-    Buckets {
-        bounds,
-        counts: &snapshot.counts,
-        sum: snapshot.sum as f64,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Metrics of the requests of a client, with the metric names of client-go.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use setpoint_values::metrics::{Histogram, TextEncoder};
 
 /// The metrics of one client. Cloning shares them.
 #[derive(Debug, Clone, Default)]
@@ -13,21 +13,14 @@ pub struct Metrics {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// By method and code; a request without a response has the code `<error>`.
     requests: BTreeMap<(String, String), u64>,
-    durations: BTreeMap<String, Durations>,
+    durations: BTreeMap<String, Histogram>,
     /// How long requests were delayed by the rate limit.
-    rate_limit_waits: Durations,
+    rate_limit_waits: Histogram,
     retries: u64,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Durations {
-    /// The last one counts durations beyond every bound.
-    counts: [u64; BOUNDS.len() + 1],
-    sum: f64,
 }
 
 /// Upper bounds in seconds.
@@ -42,12 +35,12 @@ impl Metrics {
         state
             .durations
             .entry(method.to_owned())
-            .or_default()
-            .observe(took);
+            .or_insert_with(|| Histogram::new(&BOUNDS))
+            .observe(took.as_secs_f64());
     }
 
     pub(crate) fn record_rate_limit_wait(&self, waited: Duration) {
-        self.state.lock().rate_limit_waits.observe(waited);
+        self.state.lock().rate_limit_waits.observe(waited.as_secs_f64());
     }
 
     pub(crate) fn record_retry(&self) {
@@ -62,64 +55,43 @@ impl Metrics {
     /// All metrics in the Prometheus text format, for the server at `host`.
     pub fn to_text(&self, host: &str) -> String {
         let state = self.state.lock();
-        let mut text = String::new();
-        text.push_str("# TYPE rest_client_requests_total counter\n");
+        let mut text = TextEncoder::default();
+        text.family_type("rest_client_requests_total", "counter");
         for ((method, code), count) in &state.requests {
-            write_line(
-                &mut text,
-                format_args!(
-                    "rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"{method}\"}} {count}"
-                ),
-            );
+            let labels = [("code", code.as_str()), ("host", host), ("method", method)];
+            text.sample("rest_client_requests_total", &labels, count);
         }
-        text.push_str("# TYPE rest_client_request_retries_total counter\n");
-        let retries = state.retries;
-        write_line(
-            &mut text,
-            format_args!("rest_client_request_retries_total{{host=\"{host}\"}} {retries}"),
+        text.family_type("rest_client_request_retries_total", "counter");
+        text.sample(
+            "rest_client_request_retries_total",
+            &[("host", host)],
+            state.retries,
         );
-        text.push_str("# TYPE rest_client_request_duration_seconds histogram\n");
+        text.family_type("rest_client_request_duration_seconds", "histogram");
         for (verb, durations) in &state.durations {
-            let labels = format!("host=\"{host}\",verb=\"{verb}\"");
-            durations.write(&mut text, "rest_client_request_duration_seconds", &labels);
-        }
-        text.push_str("# TYPE rest_client_rate_limiter_duration_seconds histogram\n");
-        let labels = format!("host=\"{host}\"");
-        state
-            .rate_limit_waits
-            .write(&mut text, "rest_client_rate_limiter_duration_seconds", &labels);
-        text
-    }
-}
-
-impl Durations {
-    fn observe(&mut self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        self.counts[BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
-        self.sum += seconds;
-    }
-
-    fn write(&self, text: &mut String, metric: &str, labels: &str) {
-        let mut total = 0;
-        for (bound, count) in BOUNDS.iter().zip(self.counts) {
-            total += count;
-            write_line(
-                text,
-                format_args!("{metric}_bucket{{{labels},le=\"{bound}\"}} {total}"),
+            let labels = [("host", host), ("verb", verb)];
+            text.histogram(
+                "rest_client_request_duration_seconds",
+                &labels,
+                &durations.buckets(),
             );
         }
-        let count: u64 = self.counts.iter().sum();
-        write_line(
-            text,
-            format_args!("{metric}_bucket{{{labels},le=\"+Inf\"}} {count}"),
-        );
-        write_line(text, format_args!("{metric}_sum{{{labels}}} {}", self.sum));
-        write_line(text, format_args!("{metric}_count{{{labels}}} {count}"));
+        let waits = "rest_client_rate_limiter_duration_seconds";
+        text.family_type(waits, "histogram");
+        text.histogram(waits, &[("host", host)], &state.rate_limit_waits.buckets());
+        text.into_string()
     }
 }
 
-fn write_line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(text, "{line}").expect("writing to a string cannot fail");
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            requests: BTreeMap::new(),
+            durations: BTreeMap::new(),
+            rate_limit_waits: Histogram::new(&BOUNDS),
+            retries: 0,
+        }
+    }
 }
 
 #[cfg(test)]

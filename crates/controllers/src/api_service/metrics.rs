@@ -1,9 +1,9 @@
 //! Availability metrics of APIServices, under kube-aggregator's metric names.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use parking_lot::Mutex;
+use setpoint_values::metrics::TextEncoder;
 
 /// The metrics, rendered as text for the `/metrics` handler.
 #[derive(Debug, Default)]
@@ -37,18 +37,16 @@ impl AvailabilityMetrics {
         const GAUGE: &str = "aggregator_unavailable_apiservice";
         const COUNTER: &str = "aggregator_unavailable_apiservice_total";
         let counts = self.0.lock();
-        let mut text = format!("# HELP {GAUGE} Versions that cannot be reached.\n# TYPE {GAUGE} gauge\n");
+        let mut text = TextEncoder::default();
+        text.family(GAUGE, "gauge", "Versions that cannot be reached.");
         for (name, available) in &counts.available {
-            let _ = writeln!(text, "{GAUGE}{{name={name:?}}} {}", u8::from(!available));
+            text.sample(GAUGE, &[("name", name)], u8::from(!available));
         }
-        let _ = write!(
-            text,
-            "# HELP {COUNTER} Versions that could not be reached any more.\n# TYPE {COUNTER} counter\n"
-        );
+        text.family(COUNTER, "counter", "Versions that could not be reached any more.");
         for ((name, reason), count) in &counts.lost {
-            let _ = writeln!(text, "{COUNTER}{{name={name:?},reason={reason:?}}} {count}");
+            text.sample(COUNTER, &[("name", name), ("reason", reason)], count);
         }
-        text
+        text.into_string()
     }
 }
 

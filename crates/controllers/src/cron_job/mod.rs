@@ -4,7 +4,6 @@
 //! requeues itself for the next one. The name of a Job contains its scheduled time, so that no time starts two.
 
 mod plan;
-mod schedule;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use setpoint_api::{Clock, Key, Status};
 use setpoint_runtime::{
     Api, Client, Context, Controller, Error, Lister, Next, Reconcile, Recorder, TypedObject, events, owner,
 };
+use setpoint_values::cron;
 use tokio_util::sync::CancellationToken;
 
 use crate::cron_job::plan::{Plan, job_name, plan};
@@ -206,7 +206,7 @@ fn new_job(object: &TypedObject<CronJob>, cron: &CronJob, time: Timestamp) -> Jo
     let zone = spec
         .time_zone
         .as_deref()
-        .and_then(schedule::zone)
+        .and_then(|name| cron::zone(name).ok())
         .unwrap_or(jiff::tz::TimeZone::UTC);
     let shown = match spec.time_zone {
         Some(_) => time.display_with_offset(zone.to_offset(time)).to_string(),

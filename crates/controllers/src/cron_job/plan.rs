@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use setpoint_runtime::EventType;
+use setpoint_values::cron::{self, Schedule};
 
-use super::schedule::{self, Schedule};
 use crate::api_time;
 
 /// Beyond this many missed times an event warns that something is wrong.
@@ -40,7 +40,7 @@ pub(crate) fn plan(now: Timestamp, cron: &CronJob, jobs: &[Job]) -> Plan {
         return plan;
     }
     let name = spec.time_zone.as_deref().unwrap_or_default();
-    let Some(zone) = schedule::zone(name) else {
+    let Ok(zone) = cron::zone(name) else {
         plan.warn(
             "UnknownTimeZone",
             format!("invalid timeZone: {name:?}: unknown time zone {name}"),

@@ -22,11 +22,12 @@ use setpoint_runtime::label_selector;
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
 };
+use setpoint_values::int_or_percent::RoundingMode;
 use tokio_util::sync::CancellationToken;
 
 use crate::daemon_set::plan::{Counts, DaemonPod, NodePods, Plan, UpdateStrategy, by_node, plan};
-use crate::int_or_percent::{self, RoundingMode};
-use crate::node_fit::{TargetNode, fit};
+use crate::int_or_percent;
+use crate::node_fit::{fit, target_node};
 use crate::pod_control::PodControl;
 use crate::pods::{Phase, Pod};
 use crate::revisions::{self, HASH_LABEL, History, RevisionOwner};
@@ -179,12 +180,12 @@ impl DaemonSets {
     ) -> Result<Vec<(String, DaemonPod)>, Error> {
         let claimed = controller_ref::claim(&self.client, &self.pods, object, selector).await?;
         let with_node = claimed.into_iter().map(|pod| {
-            let node = pod
-                .view::<TargetNode>()
-                .map(|target| target.0.to_string())
-                .unwrap_or_default();
             let is_new = pod.label(HASH_LABEL) == Some(hash);
             let pod = Pod::read(pod);
+            let node = match pod.view().node.as_str() {
+                "" => target_node(pod.object()).unwrap_or_default(),
+                node => node.to_owned(),
+            };
             (node, DaemonPod { pod, is_new })
         });
         Ok(with_node.collect())

@@ -232,7 +232,7 @@ impl<'a> Plan<'a> {
             counts.desired += 1;
             let Some(oldest) = pods.first() else { continue };
             counts.current += 1;
-            counts.ready += i32::from(oldest.pod.view().ready_since.is_some() && !oldest.pod.is_finished());
+            counts.ready += i32::from(oldest.pod.view().is_ready() && !oldest.pod.is_finished());
             counts.available += i32::from(is_available(now, strategy, &oldest.pod));
             counts.updated += i32::from(oldest.is_new);
         }

@@ -16,9 +16,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
-use serde::Deserialize;
 use setpoint_api::options::{DeleteOptions, DeletionPropagation};
-use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Clock, Key, Status};
 use setpoint_runtime::label_selector;
 use setpoint_runtime::{
@@ -29,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::deployment::plan::{Plan, Step, plan};
 use crate::deployment::status::{RolloutEvent, StatusInput};
 use crate::pod_control::is_namespace_terminating;
+use crate::selector_view::selector_of;
 use crate::{Config, controller_ref, pods};
 
 /// The name as kube-controller-manager has it.
@@ -41,7 +40,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     Controller::new(NAME, reconciler)
         .reconciles::<Deployment>()
         .watches(ReplicaSet::resource().group_resource(), move |change| {
-            controller_ref::owners_to_enqueue(&deployments, change, selector_of)
+            controller_ref::owners_to_enqueue(&deployments, change, |deployment| selector_of(deployment))
         })
         .watches(Pod::resource().group_resource(), move |change| {
             owners_of_deleted(&sets, change)
@@ -60,22 +59,6 @@ pub(crate) struct Deployments {
     client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
-}
-
-/// The selector of a Deployment, read without the rest of it.
-#[derive(Debug, Deserialize)]
-struct SelectorView {
-    spec: SelectorViewSpec,
-}
-
-#[derive(Debug, Deserialize)]
-struct SelectorViewSpec {
-    selector: meta::LabelSelector,
-}
-
-fn selector_of(deployment: &TypedObject<Deployment>) -> Option<LabelSelector> {
-    let view = deployment.view::<SelectorView>().ok()?;
-    label_selector(&view.spec.selector).ok()
 }
 
 /// The Deployment that owned a deleted pod: it may be waiting for the last of them.

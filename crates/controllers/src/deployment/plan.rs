@@ -3,10 +3,11 @@
 //! One step at a time: the sets that a step changes enqueue the Deployment again, and the next step sees the result.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use setpoint_values::int_or_percent::RoundingMode;
 
 use super::sets::{self, age, available, desired, replicas, revision, size};
 use super::sizes::{Bounds, grown, proportional, shrunk};
-use crate::int_or_percent::{self, RoundingMode};
+use crate::int_or_percent;
 
 /// The next step towards the Deployment's spec.
 #[derive(Debug, Clone, PartialEq)]

@@ -26,7 +26,7 @@ use crate::device_taint_eviction::plan::{
 };
 use crate::eviction::{self, Cause};
 use crate::resource_claim::plan::{ClaimRef, Pod};
-use crate::{Config, api_time};
+use crate::{Config, api_time, pods};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "device-taint-eviction-controller";
@@ -200,7 +200,8 @@ impl DeviceTaintEviction {
 
     /// When the pod is evicted, by the published taints and these rules; `None` if it may stay or is not bound yet.
     fn eviction(&self, object: &TypedObject<v1::Pod>, rules: &[Arc<Rule>]) -> Option<Eviction> {
-        let pod = Pod::read(object).filter(|pod| !pod.spec.node_name.is_empty())?;
+        let is_bound = !pods::Pod::read(object.stored().clone()).view().node.is_empty();
+        let pod = Pod::read(object).filter(|_| is_bound)?;
         let claims = pod.spec.resource_claims.iter().filter_map(|claim| {
             let (name, is_own) = match pod.claim_ref(claim) {
                 ClaimRef::Existing(name) => (name, false),

@@ -12,12 +12,9 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
 use setpoint_api::object::OwnerReference;
-use setpoint_api::selector::LabelSelector;
 use setpoint_api::{Change, Clock, Key, Stored};
-use setpoint_runtime::label_selector;
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder, TypedObject,
 };
@@ -26,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Config;
 use crate::disruption::plan::{Plan, failed, needs_expected_count, plan, target};
 use crate::pods::Pod;
+use crate::selector_view::selector_of;
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "disruption-controller";
@@ -64,17 +62,6 @@ pub(crate) struct Budgets {
     events: Recorder,
 }
 
-/// The selector of a budget, read without the rest of it.
-#[derive(Debug, Deserialize)]
-struct SelectorView {
-    spec: SelectorViewSpec,
-}
-
-#[derive(Debug, Deserialize)]
-struct SelectorViewSpec {
-    selector: Option<meta::LabelSelector>,
-}
-
 /// The replicas of a controller of pods.
 #[derive(Debug, Deserialize)]
 struct ScaleView {
@@ -84,11 +71,6 @@ struct ScaleView {
 #[derive(Debug, Deserialize)]
 struct ScaleViewSpec {
     replicas: Option<i32>,
-}
-
-fn selector_of(budget: &Stored) -> Option<LabelSelector> {
-    let view = budget.view::<SelectorView>().ok()?;
-    label_selector(view.spec.selector.as_ref()?).ok()
 }
 
 /// The budgets that select a pod, or did before the change.

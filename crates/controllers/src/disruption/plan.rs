@@ -8,9 +8,10 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint_runtime::conditions;
+use setpoint_values::int_or_percent::RoundingMode;
 
 use crate::api_time;
-use crate::int_or_percent::{self, RoundingMode};
+use crate::int_or_percent;
 use crate::pods::Pod;
 
 /// How long a pod may take to be deleted after its eviction was granted. After that it counts as healthy again.
@@ -85,7 +86,7 @@ pub(crate) fn plan(now: Timestamp, budget: &PodDisruptionBudget, pods: &[Pod], t
     }
     let is_healthy = |pod: &&Pod| {
         let name = pod.object().key().name();
-        !pod.is_deleting() && !disrupted.contains_key(name) && pod.view().ready_since.is_some()
+        !pod.is_deleting() && !disrupted.contains_key(name) && pod.view().is_ready()
     };
     let healthy = i32::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i32::MAX);
     let status = status(now, budget, target, healthy, disrupted);

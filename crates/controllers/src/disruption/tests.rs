@@ -1,6 +1,7 @@
 //! The controller against a real registry.
 
 use k8s_openapi::api::policy::v1::{PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint_testkit::{Cluster, Component, replica_set};
 
@@ -12,7 +13,7 @@ fn budget(most: i32) -> PodDisruptionBudget {
     budget.metadata.namespace = Some("default".to_owned());
     budget.spec = Some(PodDisruptionBudgetSpec {
         max_unavailable: Some(IntOrString::Int(most)),
-        selector: Some(meta::LabelSelector {
+        selector: Some(LabelSelector {
             match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
             match_expressions: None,
         }),

@@ -74,7 +74,7 @@ fn groups(
         if endpoint.addresses.is_empty() {
             continue;
         }
-        let uid = pod.object.uid().to_owned();
+        let uid = pod.pod.object().uid().to_owned();
         match groups.iter_mut().find(|(own, _)| *own == ports) {
             Some((_, group)) => drop(group.insert(uid, endpoint)),
             None => groups.push((ports, Group::from([(uid, endpoint)]))),
@@ -104,14 +104,14 @@ fn endpoint(
 ) -> Endpoint {
     let spec = service.spec.as_ref();
     let publishes_all = spec.and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
-    let (serving, terminating) = (pod.view.ready, pod.is_terminating());
+    let (serving, terminating) = (pod.is_ready(), pod.is_terminating());
     let ready = publishes_all || (serving && !terminating);
     let addresses = pod
         .view
         .ips
         .iter()
         .filter(|ip| ip.contains(':') == (address_type == "IPv6"));
-    let zone = zone(&pod.view.node);
+    let zone = zone(pod.node());
     let distribution = spec.and_then(|spec| spec.traffic_distribution.as_deref());
     Endpoint {
         addresses: addresses.map(ToString::to_string).collect(),
@@ -120,9 +120,9 @@ fn endpoint(
             serving: Some(serving),
             terminating: Some(terminating),
         }),
-        hints: hints(distribution.filter(|_| ready), zone.as_deref(), &pod.view.node),
+        hints: hints(distribution.filter(|_| ready), zone.as_deref(), pod.node()),
         hostname: pod.hostname(service),
-        node_name: pod.node(),
+        node_name: pod.node_name(),
         target_ref: Some(pod.reference()),
         zone,
         deprecated_topology: None,

@@ -75,7 +75,7 @@ fn subsets(service: &Service, pods: &[EndpointPod]) -> (Vec<EndpointSubset>, boo
             subsets.len() - 1
         });
         let subset = &mut subsets[at];
-        let addresses = match publishes_all || pod.view.ready {
+        let addresses = match publishes_all || pod.is_ready() {
             true => &mut subset.addresses,
             false => &mut subset.not_ready_addresses,
         };
@@ -96,7 +96,7 @@ fn address(service: &Service, pod: &EndpointPod, ip: &str) -> EndpointAddress {
     EndpointAddress {
         ip: ip.to_owned(),
         hostname: pod.hostname(service),
-        node_name: pod.node(),
+        node_name: pod.node_name(),
         target_ref: Some(pod.reference()),
     }
 }

@@ -1,13 +1,13 @@
 //! Creates the PersistentVolumeClaims of generic ephemeral volumes: one for each volume, owned by its pod.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use setpoint_api::{Change, Key, Stored};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile, Recorder};
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
+use crate::pod_volumes::PodVolumes;
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "ephemeral-volume-controller";
@@ -44,31 +44,6 @@ struct Ephemeral {
     events: Recorder,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodView {
-    spec: PodSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodSpec {
-    volumes: Vec<Volume>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Volume {
-    name: String,
-    ephemeral: Option<EphemeralVolumeSource>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct EphemeralVolumeSource {
-    volume_claim_template: Value,
-}
-
 /// Whether a pod may have ephemeral volumes. Most do not mention them.
 fn has_ephemeral_volumes(pod: &Stored) -> bool {
     str::from_utf8(pod.json()).is_ok_and(|text| text.contains("\"ephemeral\":"))
@@ -87,11 +62,12 @@ impl Reconcile for Ephemeral {
         let Some(object) = self.pods.find(key).filter(|object| !object.header().deleting) else {
             return Ok(Next::Done);
         };
-        let pod: PodView = object.decode()?;
+        let pod: PodVolumes = object.decode()?;
         for volume in pod.spec.volumes {
+            let name = volume.claim_name(key.name()).unwrap_or_default();
             let Some(source) = volume.ephemeral else { continue };
             let ensured = self
-                .ensure_claim(&object, &volume.name, source.volume_claim_template)
+                .ensure_claim(&object, &name, source.volume_claim_template)
                 .await;
             if let Err(why) = ensured {
                 let message = format!("ephemeral volume {}: {why}", volume.name);
@@ -105,10 +81,9 @@ impl Reconcile for Ephemeral {
 
 impl Ephemeral {
     /// Creates the claim of a volume if it does not exist. One of that name that the pod does not own is an error.
-    async fn ensure_claim(&self, object: &Stored, volume: &str, mut template: Value) -> Result<(), String> {
+    async fn ensure_claim(&self, object: &Stored, name: &str, mut template: Value) -> Result<(), String> {
         let (namespace, pod) = (object.key().namespace(), object.key().name());
-        let name = format!("{pod}-{volume}");
-        if let Some(claim) = self.claims.find(&Key::new(namespace, &name)) {
+        if let Some(claim) = self.claims.find(&Key::new(namespace, name)) {
             return match claim.controller().is_some_and(|owner| owner.uid == object.uid()) {
                 true => Ok(()),
                 false => Err(format!(

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::horizontal_pod_autoscaler::views::{Pod, Rules, Spec};
-use crate::pods::Phase;
+use crate::pods::{Phase, Readiness};
 
 /// A metric of one pod, in thousandths, with its time and window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,10 +190,10 @@ fn times(ratio: f64, pods: usize) -> i32 {
 fn group<'a>(input: &CalculatorInput<'a>, samples: &Samples, cpu: bool) -> Groups<'a> {
     let mut groups = Groups::default();
     for pod in input.pods {
-        let name = pod.name.as_str();
-        let phase = pod.body.status.phase;
+        let name = pod.name();
+        let phase = pod.pod.view().phase;
         match samples.get(name) {
-            _ if pod.deleting || phase == Phase::Failed => groups.ignored.insert(name),
+            _ if pod.pod.is_deleting() || phase == Phase::Failed => groups.ignored.insert(name),
             _ if phase == Phase::Pending => groups.unready.insert(name),
             None => groups.missing.insert(name),
             Some(sample) if cpu && is_starting(input, pod, sample) => groups.unready.insert(name),
@@ -208,11 +208,13 @@ fn group<'a>(input: &CalculatorInput<'a>, samples: &Samples, cpu: bool) -> Group
 
 /// Whether the pod's CPU usage belongs to its start.
 fn is_starting(input: &CalculatorInput<'_>, pod: &Pod, sample: &Sample) -> bool {
-    let (Some(ready), Some(start)) = (pod.ready(), pod.body.status.start_time) else {
-        return true;
+    let view = pod.pod.view();
+    let Some(start) = view.started else { return true };
+    let (is_not, since) = match view.readiness {
+        Readiness::Absent => return true,
+        Readiness::NotReady(since) => (true, since),
+        Readiness::Ready(since) | Readiness::Unknown(since) => (false, since),
     };
-    let is_not = ready.status == "False";
-    let since = ready.last_transition_time.unwrap_or_default();
     let after = |moment: Timestamp, by: Duration| moment.checked_add(by).unwrap_or(Timestamp::MAX);
     match after(start, input.settings.cpu_initialization_period) > input.now {
         true => is_not || sample.at < since.checked_add(sample.window).unwrap_or(Timestamp::MAX),
@@ -278,7 +280,7 @@ impl PodTarget<'_> {
         else {
             return Ok(Requests::new());
         };
-        let request = |pod: &Pod| Ok((pod.name.clone(), requested(pod, resource, container)?));
+        let request = |pod: &Pod| Ok((pod.name().to_owned(), requested(pod, resource, container)?));
         pods.iter().map(request).collect()
     }
 
@@ -327,7 +329,7 @@ fn count(pods: usize) -> i64 {
 /// The request of a pod, or of one of its containers, for a resource. Pod-level requests take precedence over its
 /// containers'.
 fn requested(pod: &Pod, resource: &str, container: Option<&str>) -> Result<i64, String> {
-    let (spec, name) = (&pod.body.spec, &pod.name);
+    let (spec, name) = (&pod.requests.spec, pod.name());
     let sidecars = spec
         .init_containers
         .iter()

@@ -44,7 +44,7 @@ impl Autoscalers {
     ) -> Result<Recommendation, ScaleError> {
         let (selector, pods) = self.select(object, &scale.status.selector, status)?;
         let namespace = object.key().namespace();
-        let pods: Vec<Pod> = pods.iter().map(|pod| Pod::read(pod)).collect();
+        let pods: Vec<Pod> = pods.iter().map(|pod| Pod::read(pod.stored().clone())).collect();
         let sources = Sources {
             namespace,
             selector: &selector,

@@ -1,15 +1,15 @@
 //! The fields of a HorizontalPodAutoscaler and of a pod that the controller reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use compact_str::CompactString;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use serde::Deserialize;
 use setpoint_api::{Quantity, Stored};
 
 use crate::horizontal_pod_autoscaler::status::Status;
-use crate::pods::Phase;
+use crate::pods::{self, Phase};
 
 /// A HorizontalPodAutoscaler.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -152,19 +152,18 @@ pub(crate) struct ScaleStatus {
     pub(crate) selector: String,
 }
 
-/// A pod, limited to what its metrics depend on.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A pod and its requests.
+#[derive(Debug, Clone)]
 pub(crate) struct Pod {
-    pub(crate) name: String,
-    pub(crate) deleting: bool,
-    pub(crate) body: PodBody,
+    pub(crate) pod: pods::Pod,
+    pub(crate) requests: Arc<PodRequests>,
 }
 
+/// The requests of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct PodBody {
+pub(crate) struct PodRequests {
     pub(crate) spec: PodSpec,
-    pub(crate) status: PodStatus,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -187,23 +186,6 @@ pub(crate) struct Container {
 #[serde(default)]
 pub(crate) struct Resources {
     pub(crate) requests: BTreeMap<CompactString, Milli>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodStatus {
-    pub(crate) phase: Phase,
-    pub(crate) start_time: Option<Timestamp>,
-    pub(crate) conditions: Vec<PodCondition>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct PodCondition {
-    #[serde(rename = "type")]
-    pub(crate) type_: CompactString,
-    pub(crate) status: CompactString,
-    pub(crate) last_transition_time: Option<Timestamp>,
 }
 
 // The metric as serialized.
@@ -316,24 +298,20 @@ impl From<CompactString> for Milli {
 // === impl Pod ===
 
 impl Pod {
-    /// Reads a pod. One that cannot be decoded counts as not started.
-    pub(crate) fn read(object: &Stored) -> Self {
-        let body = object.view::<PodBody>().map(|body| body.as_ref().clone());
-        Self {
-            name: object.key().name().to_owned(),
-            deleting: object.header().deleting,
-            body: body.unwrap_or_default(),
-        }
+    /// Reads a pod. One that cannot be decoded is not ready and requests nothing.
+    pub(crate) fn read(object: Arc<Stored>) -> Self {
+        let requests = object.view::<PodRequests>().unwrap_or_default();
+        let pod = pods::Pod::read(object);
+        Self { pod, requests }
     }
 
-    pub(crate) fn ready(&self) -> Option<&PodCondition> {
-        let mut conditions = self.body.status.conditions.iter();
-        conditions.find(|condition| condition.type_ == "Ready")
+    pub(crate) fn name(&self) -> &str {
+        self.pod.object().key().name()
     }
 
     /// Whether it is running and ready.
     pub(crate) fn is_ready(&self) -> bool {
-        let is_ready = self.ready().is_some_and(|ready| ready.status == "True");
-        self.body.status.phase == Phase::Running && is_ready
+        let view = self.pod.view();
+        view.phase == Phase::Running && view.is_ready()
     }
 }

@@ -7,7 +7,6 @@
 //! Start reading at [`Jobs::reconcile`], then [`mod@plan`].
 
 mod conditions;
-mod indexes;
 mod manage;
 mod plan;
 mod pod;

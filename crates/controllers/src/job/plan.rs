@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods};
+use setpoint_values::indexes::Indexes;
 
 use super::conditions::{
     COMPLETE, FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition, end, find, holds, suspend_change,
 };
-use super::indexes::Indexes;
 use super::pod::Pod;
 use super::policy::{self, FailurePolicyAction};
 use crate::api_time;
@@ -321,7 +321,7 @@ impl<'a> JobState<'a> {
     /// The counts of active pods after the plan is carried out.
     fn count_active(&self, plan: &mut Plan<'a>) {
         let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
-        let is_ready = |pod: &&&Pod| pod.pod.view().ready_since.is_some();
+        let is_ready = |pod: &&&Pod| pod.pod.view().is_ready();
         let terminating = self.pods.iter().filter(|pod| pod.pod.is_terminating()).count();
         let active = self.active.len() - plan.delete.len() + plan.create.len();
         let ready = self.active.iter().filter(is_ready).count() - plan.delete.iter().filter(is_ready).count();

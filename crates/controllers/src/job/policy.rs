@@ -3,8 +3,8 @@
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
+use setpoint_values::indexes::Indexes;
 
-use super::indexes::Indexes;
 use super::pod::Pod;
 
 /// What a failed pod means for its Job (upstream: the action of the pod failure policy).
@@ -81,7 +81,7 @@ fn fits_condition(pattern: &PodFailurePolicyOnPodConditionsPattern, type_: &str,
 /// The message of the success policy rule that the succeeded indexes satisfy, if any.
 pub(crate) fn success(job: &Job, succeeded: &Indexes, completions: u32) -> Option<String> {
     let policy = job.spec.as_ref().and_then(|spec| spec.success_policy.as_ref())?;
-    if succeeded.len() == 0 {
+    if succeeded.is_empty() {
         return None;
     }
     let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
@@ -92,7 +92,7 @@ pub(crate) fn success(job: &Job, succeeded: &Indexes, completions: u32) -> Optio
             Some(indexes) => {
                 let required = Indexes::parse(indexes, completions);
                 let shared = required.shared_with(succeeded);
-                required.len() > 0
+                !required.is_empty()
                     && (shared == required.len()
                         || count(rule.succeeded_count).is_some_and(|count| shared >= count))
             }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use parking_lot::Mutex;
 use setpoint_api::Change;
+use setpoint_values::indexes::Indexes;
 
 use super::conditions::{COMPLETE, FAILURE_TARGET};
-use super::indexes::Indexes;
 use super::plan::{JobState, Plan};
 use super::pod::Pod;
 use super::policy::{self, FailurePolicyAction};
@@ -156,8 +156,8 @@ impl<'a> JobState<'a> {
         plan.status.uncounted_terminated_pods = Some(uncounted);
         if self.indexes.is_some() {
             plan.status.succeeded =
-                (indexes.len() > 0).then(|| i32::try_from(indexes.len()).unwrap_or(i32::MAX));
-            plan.status.completed_indexes = (indexes.len() > 0).then(|| indexes.to_string());
+                (!indexes.is_empty()).then(|| i32::try_from(indexes.len()).unwrap_or(i32::MAX));
+            plan.status.completed_indexes = (!indexes.is_empty()).then(|| indexes.to_string());
             plan.status.failed_indexes = self.failed_indexes.as_ref().map(ToString::to_string);
         }
     }

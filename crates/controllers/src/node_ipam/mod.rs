@@ -15,10 +15,10 @@ use setpoint_api::{Change, Key};
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, TypedObject,
 };
+use setpoint_values::Cidr;
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
-use crate::cidr::Cidr;
 
 pub use plan::ClusterCidrs;
 

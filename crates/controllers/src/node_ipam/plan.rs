@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::cidr::Cidr;
+use setpoint_values::Cidr;
 
 /// The cluster CIDRs from which nodes get their pod CIDRs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

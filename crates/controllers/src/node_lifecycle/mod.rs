@@ -163,7 +163,7 @@ impl Lifecycle {
     async fn unready_pods(&self, node: &str) -> Result<(), Error> {
         for pod in self.pods.indexed(BY_NODE, node) {
             let view = pods::Pod::read(pod.stored().clone());
-            if view.view().ready_since.is_none() || view.is_finished() {
+            if !view.view().is_ready() || view.is_finished() {
                 continue;
             }
             let condition = json!({

@@ -3,11 +3,11 @@
 //! Admission adds the finalizer when the claim is created; an older claim gets it here.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use serde::Deserialize;
 use setpoint_api::{Change, Key, Stored};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
 use tokio_util::sync::CancellationToken;
 
+use crate::pod_volumes::PodVolumes;
 use crate::{Config, pods};
 
 /// The name as kube-controller-manager has it.
@@ -41,51 +41,13 @@ struct Protection {
     client: Client,
 }
 
-/// The volumes of a pod that are claims.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Volumes {
-    metadata: VolumesMeta,
-    spec: VolumesSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct VolumesMeta {
-    name: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct VolumesSpec {
-    volumes: Vec<Volume>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Volume {
-    name: String,
-    persistent_volume_claim: Option<Claim>,
-    /// A generic ephemeral volume; the name of its claim is `<pod>-<volume>`.
-    ephemeral: Option<serde::de::IgnoredAny>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Claim {
-    claim_name: String,
-}
-
+/// The names of the claims that a pod uses.
 fn claims_of(pod: &Stored) -> Vec<String> {
-    let Ok(view) = pod.decode::<Volumes>() else {
-        return Vec::new();
-    };
-    let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-        (Some(claim), _) => Some(claim.claim_name.clone()),
-        (None, Some(_)) => Some(format!("{}-{}", view.metadata.name, volume.name)),
-        (None, None) => None,
-    };
-    view.spec.volumes.iter().filter_map(claim).collect()
+    let volumes: PodVolumes = pod.decode().unwrap_or_default();
+    let volumes = volumes.spec.volumes.iter();
+    volumes
+        .filter_map(|volume| volume.claim_name(pod.key().name()))
+        .collect()
 }
 
 /// The terminating claims in the namespace of a pod that was deleted or has finished.

@@ -42,7 +42,7 @@ impl Claims {
             return Ok(false);
         }
         if let Some(pod) = self.pods.find(&Key::new(key.namespace(), &consumer.name)) {
-            return Ok(pod.uid() != consumer.uid || is_done(&pod));
+            return Ok(pod.uid() != consumer.uid || is_done(pod.stored()));
         }
         // It may be too new for the cache.
         let handle = self.client.dynamic(v1::Pod::resource(), key.namespace());
@@ -115,7 +115,7 @@ impl Claims {
             .filter(|owner| owner.kind == "Pod" && owner.api_version == "v1");
         owner.is_some_and(|owner| {
             let pod = self.pods.find(&Key::new(object.key().namespace(), &owner.name));
-            pod.is_some_and(|pod| pod.uid() != owner.uid || is_done(&pod))
+            pod.is_some_and(|pod| pod.uid() != owner.uid || is_done(pod.stored()))
         })
     }
 

@@ -1,12 +1,13 @@
 //! The relations between pods and their ResourceClaims. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use setpoint_api::Stored;
 
-use crate::pods::Phase;
+use crate::pods;
 
 /// The annotation that names the pod claim for which a claim was generated.
 pub(super) const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
@@ -17,7 +18,7 @@ const MAX_CONSUMERS: usize = 256;
 /// The longest prefix of a generated name, without the server's suffix.
 const MAX_NAME_PREFIX: usize = 57;
 
-/// A pod, limited to its claims.
+/// The claims of a pod. Few pods have any.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
@@ -28,7 +29,6 @@ pub(crate) struct Pod {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PodSpec {
-    pub(crate) node_name: String,
     pub(crate) resource_claims: Vec<PodClaim>,
 }
 
@@ -44,7 +44,6 @@ pub(crate) struct PodClaim {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodStatus {
-    pub(super) phase: Phase,
     pub(super) resource_claim_statuses: Vec<PodClaimStatus>,
 }
 
@@ -151,10 +150,9 @@ impl Pod {
 }
 
 /// Whether a pod will not run any more, or never will.
-pub(super) fn is_done(object: &Stored) -> bool {
-    let pod: Pod = object.decode().unwrap_or_default();
-    let is_finished = matches!(pod.status.phase, Phase::Succeeded | Phase::Failed);
-    is_finished || (object.header().deleting && pod.spec.node_name.is_empty())
+pub(super) fn is_done(object: &Arc<Stored>) -> bool {
+    let pod = pods::Pod::read(object.clone());
+    pod.is_finished() || (pod.is_deleting() && pod.view().node.is_empty())
 }
 
 /// The name prefix of a claim generated for a pod. Long names are cut in both parts.

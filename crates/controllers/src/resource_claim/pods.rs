@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use setpoint_api::{Key, Stored};
 use setpoint_runtime::{Error, Object, Patch, TypedObject};
 
+use crate::pods;
 use crate::resource_claim::Claims;
 use crate::resource_claim::plan::{Claim, ClaimRef, POD_CLAIM, Pod, PodClaim, name_prefix};
 
@@ -34,7 +35,7 @@ impl Claims {
             self.record_generated(&object, &generated).await?;
         }
         // Before the pod is bound the scheduler reserves its claims, together with the binding.
-        if pod.spec.node_name.is_empty() {
+        if pods::Pod::read(object.stored().clone()).view().node.is_empty() {
             return Ok(());
         }
         for name in pod.claims() {

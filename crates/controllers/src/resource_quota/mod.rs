@@ -1,9 +1,7 @@
 //! Recalculates the usage of ResourceQuotas.
 //!
 //! Admission charges a write as it is made; what is freed when an object is deleted, and what existed before the quota,
-//! is counted here. [`usage`] computes the usage of one object.
-
-mod usage;
+//! is counted here. Both count an object by [`quota::usage`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +11,11 @@ use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use serde_json::{Value, json};
 use setpoint_api::{Change, GroupResource, Key, Quantity, Stored};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
+use setpoint_values::quota::{self, QuotaKind, QuotaObject, Scopes};
+use setpoint_values::resource_list::{self, Amounts, ResourceList};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::resource_quota::usage::ResourceList;
 use crate::resources::Resources;
 use crate::{Config, pods};
 
@@ -106,16 +105,13 @@ fn quotas_to_enqueue(quotas: &Lister<ResourceQuota>, resource: &GroupResource, c
     if !gives_back {
         return Vec::new();
     }
-    let name = match resource.group.as_str() {
-        "" => resource.resource.to_string(),
-        group => format!("{}.{group}", resource.resource),
-    };
+    let name = resource.to_string();
     let counts = |quota: &Arc<Stored>| {
         let Ok(view) = quota.view::<Value>() else {
             return false;
         };
         let hard = view["spec"]["hard"].as_object();
-        hard.is_some_and(|hard| hard.keys().any(|own| usage::counted(own) == name))
+        hard.is_some_and(|hard| hard.keys().any(|own| quota::counted_resource(own) == name))
     };
     let here = here.into_iter().filter(|quota| counts(quota.stored()));
     here.map(|quota| quota.key().clone()).collect()
@@ -150,40 +146,49 @@ impl Reconcile for Quotas {
 impl Quotas {
     /// The usage of everything that the quota limits.
     fn used(&self, namespace: &str, quota: &Value, hard: &ResourceList) -> ResourceList {
+        let scopes: Scopes = serde_json::from_value(quota["spec"].clone()).unwrap_or_default();
         let mut by_resource: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
         for name in hard.keys() {
-            by_resource.entry(usage::counted(name)).or_default().push(name);
+            by_resource
+                .entry(quota::counted_resource(name))
+                .or_default()
+                .push(name);
         }
         let mut used: ResourceList = hard.keys().map(|name| (name.clone(), Quantity::ZERO)).collect();
         for (resource, names) in by_resource {
             let (own, group) = resource.split_once('.').unwrap_or((resource, ""));
-            let Ok(cache) = self.context.cache(&GroupResource::new(group, own)) else {
+            let resource = GroupResource::new(group, own);
+            let Ok(cache) = self.context.cache(&resource) else {
                 continue;
             };
             let snapshot = cache.snapshot();
             for object in snapshot.in_namespace(namespace) {
-                let Ok(body) = object.decode::<Value>() else {
+                let Ok(object) = read(&resource, object) else {
                     continue;
                 };
-                if !usage::is_in_scope(quota, resource, &body) {
+                if !scopes.match_all(QuotaKind::of(&resource), &object) {
                     continue;
                 }
-                for name in &names {
-                    if let Some(sum) = used.get_mut(*name) {
-                        *sum = sum.to_owned() + usage::of(resource, name, &body);
-                    }
-                }
+                let mut own = quota::usage(&resource, &object);
+                own.retain(|name, _| names.contains(&name));
+                used.add(&own);
             }
         }
         used
     }
 }
 
+/// The fields that quotas count. Nothing is read of other kinds.
+fn read(resource: &GroupResource, object: &Stored) -> Result<QuotaObject, serde_json::Error> {
+    match QuotaKind::of(resource) {
+        QuotaKind::Other => Ok(QuotaObject::default()),
+        _ => object.decode(),
+    }
+}
+
 fn amounts(body: &Value) -> ResourceList {
     let entries = body.as_object().into_iter().flatten();
-    entries
-        .filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)))
-        .collect()
+    resource_list::parse(entries.filter_map(|(name, amount)| Some((name.as_str(), amount.as_str()?))))
 }
 
 fn written(amounts: &ResourceList) -> BTreeMap<&String, String> {

@@ -10,9 +10,9 @@ use setpoint_api::{Change, Clock, Key, Status};
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject, conditions,
 };
+use setpoint_values::Cidr;
 use tokio_util::sync::CancellationToken;
 
-use crate::cidr::Cidr;
 use crate::service_cidr::plan::can_delete;
 use crate::{Config, api_time};
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::cidr::Cidr;
+use setpoint_values::Cidr;
 
 /// Whether these ranges may be deleted: all addresses in use are covered by others.
 pub(crate) fn can_delete(terminating: &[Cidr], others: &[Cidr], in_use: &[IpAddr]) -> bool {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
+use setpoint_values::int_or_percent::RoundingMode;
 
-use crate::int_or_percent::{self, RoundingMode};
+use crate::int_or_percent;
 use crate::pods::{Phase, Pod, available_in};
 
 /// A pod of the set.
@@ -116,7 +117,7 @@ impl Shape {
 
     fn is_ready(self, member: &Member) -> bool {
         let pod = &member.pod;
-        pod.view().phase == Phase::Running && pod.view().ready_since.is_some()
+        pod.view().phase == Phase::Running && pod.view().is_ready()
     }
 
     fn is_available(self, member: &Member) -> bool {

@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 use crate::eviction::{self, Cause};
+use crate::node_fit::NodeView;
 use crate::pods::{self, BY_NODE};
-use crate::taint_eviction::plan::{NodeTaints, PodTolerations, TolerationTime, min_toleration_time};
+use crate::taint_eviction::plan::{PodTolerations, TolerationTime, min_toleration_time};
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "taint-eviction-controller";
@@ -55,7 +56,7 @@ struct TaintEviction {
 /// The pods of a node whose taints have changed.
 fn pods_to_enqueue(pods: &Lister<Pod>, change: &Change) -> Vec<Key> {
     let taints = |node: &setpoint_api::Stored| {
-        node.view::<NodeTaints>()
+        node.view::<NodeView>()
             .map(|view| view.no_execute_taints())
             .unwrap_or_default()
     };
@@ -79,7 +80,7 @@ impl Reconcile for TaintEviction {
         let node = pod.field("spec.nodeName").filter(|node| !node.is_empty());
         let node = node.and_then(|node| self.nodes.find(&Key::new("", node)));
         let Some(node) = node else { return Ok(Next::Done) };
-        let taints = node.view::<NodeTaints>()?.no_execute_taints();
+        let taints = node.view::<NodeView>()?.no_execute_taints();
         if taints.is_empty() {
             return Ok(Next::Done);
         }

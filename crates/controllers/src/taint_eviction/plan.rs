@@ -17,19 +17,6 @@ pub(crate) enum TolerationTime {
     Expired,
 }
 
-/// The taints of a node.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeTaints {
-    spec: NodeTaintsSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct NodeTaintsSpec {
-    taints: Vec<Taint>,
-}
-
 /// The tolerations of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -41,18 +28,6 @@ pub(crate) struct PodTolerations {
 #[serde(default)]
 struct PodTolerationsSpec {
     tolerations: Vec<Toleration>,
-}
-
-impl NodeTaints {
-    /// The taints with the NoExecute effect.
-    pub(crate) fn no_execute_taints(&self) -> Vec<Taint> {
-        let taints = self
-            .spec
-            .taints
-            .iter()
-            .filter(|taint| taint.effect == "NoExecute");
-        taints.cloned().collect()
-    }
 }
 
 /// How long a pod with these tolerations may stay on a node with these taints.

@@ -1,14 +1,15 @@
 //! CronJob: creates Jobs on a schedule.
 
+use jiff::tz::TimeZone;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column, NONE};
 use setpoint_strategy::{
     FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, label_selector, name, top_level,
 };
+use setpoint_values::cron::{self, Schedule};
 
 use super::job::spec;
-use super::schedule;
 use crate::core::pod::template;
 
 const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
@@ -168,7 +169,7 @@ fn validate_declarative(cron: &FieldRef<'_>) {
 /// A `TZ=` prefix in the schedule is accepted only if the old schedule has one.
 fn validate_schedule(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
     let schedule = spec.at(fields::SCHEDULE);
-    if let Err(why) = schedule::check(schedule.str()) {
+    if let Err(why) = Schedule::parse(schedule.str(), TimeZone::UTC) {
         schedule.invalid(&why);
     }
     let had_zone = old.is_some_and(|old| old.at(fields::SCHEDULE).str().contains("TZ"));
@@ -192,7 +193,7 @@ fn validate_zone(zone: &FieldRef<'_>) {
     if text.eq_ignore_ascii_case("Local") {
         zone.invalid("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
     }
-    if let Err(why) = schedule::check_zone(text) {
+    if let Err(why) = cron::zone(text) {
         zone.invalid(&why);
     }
 }

@@ -7,8 +7,6 @@ use setpoint_strategy::{BuiltinKind, Kind};
 pub mod cron_job;
 pub mod job;
 
-mod schedule;
-
 /// The kinds of this group, in the order of discovery.
 pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
     vec![

@@ -4,7 +4,6 @@
 //! [`objects`] returns what every cluster has, and what follows from this server's configuration.
 //! [`reconcile`] updates objects that already exist, and removes nothing that users have added.
 
-mod cidr;
 mod flow_control;
 pub mod reconcile;
 mod roles;
@@ -14,7 +13,6 @@ use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{BootstrapObject, Kinds, meta};
 
-pub use cidr::Cidr;
 pub use server_objects::{PROXY_NAME, ServerInfo};
 
 /// The namespaces every cluster has.

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
+use setpoint_values::Cidr;
 
-use super::{Cidr, object};
+use super::object;
 
 /// The configuration of this server that its own objects show.
 #[derive(Debug, Clone)]

@@ -86,22 +86,3 @@ fn a_changed_flow_schema_is_reset() {
     let back = reconcile::reconcile(&existing, &expected).unwrap();
     assert!(back.semantic_eq(&expected));
 }
-
-#[track_caller]
-fn check_cidr(text: &str, expected: Option<(u128, &str)>) {
-    let cidr: Result<Cidr, _> = text.parse();
-    let found = cidr
-        .ok()
-        .map(|cidr| (cidr.len(), cidr.nth(1).unwrap().to_string()));
-    let expected = expected.map(|(len, first)| (len, first.to_owned()));
-    assert_eq!(found, expected, "{text}");
-}
-
-#[test]
-fn cidrs_are_aligned() {
-    check_cidr("10.96.0.0/12", Some((1 << 20, "10.96.0.1")));
-    check_cidr("fd00::/112", Some((1 << 16, "fd00::1")));
-    check_cidr("10.96.0.1/12", None);
-    check_cidr("10.96.0.0/33", None);
-    check_cidr("10.96.0.0", None);
-}

@@ -2,6 +2,7 @@
 
 use setpoint_schema::Tree;
 use setpoint_strategy::FieldRef;
+use setpoint_values::int_or_percent::percent;
 
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 
@@ -34,26 +35,5 @@ pub fn print(amount: &FieldRef<'_>) -> String {
     match amount.value() {
         Tree::Str(text) => text.to_string(),
         _ => amount.int().to_string(),
-    }
-}
-
-fn percent(text: &str) -> Option<i64> {
-    let digits = text.strip_suffix('%')?;
-    let valid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    valid.then(|| digits.parse().unwrap_or(i64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percent;
-
-    #[test]
-    fn a_percentage_is_digits_and_a_sign() {
-        assert_eq!(percent("25%"), Some(25));
-        assert_eq!(percent("101%"), Some(101));
-        assert_eq!(percent("-5%"), None);
-        assert_eq!(percent("%"), None);
-        assert_eq!(percent("25"), None);
-        assert_eq!(percent("99999999999999999999%"), Some(i64::MAX));
     }
 }

@@ -1,7 +1,8 @@
 //! Sync status and metrics of a factory's informers.
 
-use std::fmt::Write;
 use std::sync::Arc;
+
+use setpoint_values::metrics::TextEncoder;
 
 use super::{InformerKey, SharedInformer, SharedInformerFactory};
 
@@ -27,7 +28,7 @@ impl SharedInformerFactory {
             .iter()
             .map(|(id, informer)| (id, informer.cache().metrics()))
             .collect();
-        let mut text = String::new();
+        let mut text = TextEncoder::default();
         for (metric, value) in [
             (
                 "informer_store_resource_version",
@@ -45,13 +46,19 @@ impl SharedInformerFactory {
             }),
             ("setpoint_informer_handlers", |cache| cache.subscribers as u64),
         ] {
-            writeln!(text, "# TYPE {metric} gauge").expect("writing to a string never fails");
+            text.family_type(metric, "gauge");
             for (id, cache) in &caches {
-                let (labels, value) = (labels(id), value(cache));
-                writeln!(text, "{metric}{{{labels}}} {value}").expect("writing to a string never fails");
+                let name = selection(id);
+                let labels = [
+                    ("name", name.as_str()),
+                    ("group", &id.resource.group),
+                    ("version", &id.resource.version),
+                    ("resource", &id.resource.resource),
+                ];
+                text.sample(metric, &labels, value(cache));
             }
         }
-        text
+        text.into_string()
     }
 
     fn all(&self) -> Vec<(InformerKey, Arc<SharedInformer>)> {
@@ -66,14 +73,8 @@ impl SharedInformerFactory {
 /// Prometheus stores a value as a 64-bit float, which is exact for fifteen digits only.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 
-/// Informers of one resource differ by their selection, which is their name.
-fn labels(id: &InformerKey) -> String {
-    let selection = [&id.namespace, &id.labels, &id.fields].map(|field| field.replace(['"', '\\'], ""));
-    format!(
-        "name=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\"",
-        selection.join(" ").trim(),
-        id.resource.group,
-        id.resource.version,
-        id.resource.resource
-    )
+/// The name of an informer: its selection, by which informers of one resource differ.
+fn selection(id: &InformerKey) -> String {
+    let selection = [id.namespace.as_str(), &id.labels, &id.fields];
+    selection.join(" ").trim().to_owned()
 }

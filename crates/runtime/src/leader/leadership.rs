@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use setpoint_api::{Clock, Key};
+use setpoint_values::metrics::TextEncoder;
 use tokio::sync::watch;
 
 use super::Config;
@@ -80,10 +81,11 @@ impl Leadership {
 
     /// Whether this process leads, as client-go's metric in Prometheus' text format.
     pub fn metrics_text(&self) -> String {
-        let (name, leads) = (self.lease.name(), u8::from(self.is_leader()));
-        format!(
-            "# TYPE leader_election_master_status gauge\nleader_election_master_status{{name=\"{name}\"}} {leads}\n"
-        )
+        let metric = "leader_election_master_status";
+        let mut text = TextEncoder::default();
+        text.family_type(metric, "gauge");
+        text.sample(metric, &[("name", self.lease.name())], u8::from(self.is_leader()));
+        text.into_string()
     }
 
     /// Stores the observed holder, and whether this candidate holds the lease.

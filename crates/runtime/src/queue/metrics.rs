@@ -1,9 +1,13 @@
 //! Metrics of a queue, by client-go's names.
 
 use jiff::SignedDuration;
+use setpoint_values::metrics::Histogram;
+
+/// Upper bounds of durations in seconds: decades from 10 ns to 10 s, as client-go has them.
+pub const DURATION_BOUNDS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
 
 /// The metrics of one queue at one moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Metrics {
     /// Items that are ready.
     pub depth: usize,
@@ -25,15 +29,7 @@ pub struct Metrics {
     pub longest_running: f64,
 }
 
-/// Durations in decades from 10 ns to 10 s.
-#[derive(Debug, Clone, Default)]
-pub struct Histogram {
-    /// The last bucket is for durations longer than every bound.
-    counts: [u64; Histogram::BOUNDS.len() + 1],
-    sum: f64,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) adds: u64,
     pub(crate) retries: u64,
@@ -41,40 +37,27 @@ pub(crate) struct Counters {
     pub(crate) work_duration: Histogram,
 }
 
-// === impl Histogram ===
+// === impl Metrics ===
 
-impl Histogram {
-    /// Upper bounds in seconds.
-    pub const BOUNDS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
-
-    pub(crate) fn observe(&mut self, duration: SignedDuration) {
-        let seconds = duration.as_secs_f64();
-        let bucket = Self::BOUNDS.partition_point(|bound| *bound < seconds);
-        self.counts[bucket] += 1;
-        self.sum += seconds;
-    }
-
-    /// How many durations there were.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// All durations together, in seconds.
-    pub fn sum(&self) -> f64 {
-        self.sum
-    }
-
-    /// For each bound how many were not longer.
-    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
-        let mut total = 0;
-        Self::BOUNDS.iter().zip(self.counts).map(move |(bound, count)| {
-            total += count;
-            (*bound, total)
-        })
+/// The metrics of an empty queue.
+impl Default for Metrics {
+    fn default() -> Self {
+        Counters::default().metrics(0, 0, std::iter::empty())
     }
 }
 
 // === impl Counters ===
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            adds: 0,
+            retries: 0,
+            queue_duration: Histogram::new(&DURATION_BOUNDS),
+            work_duration: Histogram::new(&DURATION_BOUNDS),
+        }
+    }
+}
 
 impl Counters {
     pub(crate) fn metrics(

@@ -23,7 +23,7 @@ mod shared;
 mod state;
 mod sync;
 
-pub use metrics::{Histogram, Metrics};
+pub use metrics::{DURATION_BOUNDS, Metrics};
 pub use rate_limiter::{Rate, RateLimits};
 pub use ready::{LaneOf, Priority};
 pub use shared::{ItemGuard, Options, Queue};

@@ -119,7 +119,7 @@ impl<K: Item> State<K> {
         let dirty = self.dirty.remove(&item).expect("an item that is ready is dirty");
         self.counters
             .queue_duration
-            .observe(now.duration_since(dirty.since));
+            .observe(now.duration_since(dirty.since).as_secs_f64());
         let processing = ProcessingItem {
             since: now,
             priority: dirty.priority,
@@ -134,7 +134,7 @@ impl<K: Item> State<K> {
         let processing = processing.expect("an item that is done was processing");
         self.counters
             .work_duration
-            .observe(now.duration_since(processing.since));
+            .observe(now.duration_since(processing.since).as_secs_f64());
         let Some(dirty) = self.dirty.get_mut(item) else {
             return false;
         };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use setpoint_controllers as controllers;
-use setpoint_controllers::cidr::Cidr;
+use setpoint_values::Cidr;
 
 /// The flags of the controllers.
 #[derive(Debug, clap::Args)]

@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result, ensure};
 use setpoint_auth::AccessControl;
 use setpoint_auth::token::LegacyClaims;
 use setpoint_controllers::certificates::Authority;
-use setpoint_controllers::cidr::Cidr;
 use setpoint_controllers::node_ipam::ClusterCidrs;
 use setpoint_controllers::serviceaccount_tokens::{TokenGenerator, TokenUses};
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
 use setpoint_pki::Pki;
 use setpoint_registry::Registry;
+use setpoint_values::Cidr;
 
 use crate::args::{ControllerFlags, Up};
 use crate::serve::aggregation::{self, Aggregation};

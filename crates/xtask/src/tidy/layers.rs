@@ -32,6 +32,7 @@ pub(crate) const LIBRARIES: &[&str] = &[
     "manifests",
     "runtime",
     "schema",
+    "values",
 ];
 
 /// Libraries that come with the source only, since they depend on crates that are not published.
@@ -44,10 +45,15 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("x509", 0, &[]),
     row("pki", 1, &["x509"]),
     row("codec", 1, &["api", "schema"]),
+    row("values", 1, &["api"]),
     row("cache", 2, &["api", "codec"]),
-    row("client", 2, &["api", "codec"]),
-    row("strategy", 2, &["api", "codec", "schema"]),
-    row("kinds", 3, &["api", "codec", "schema", "strategy", "x509"]),
+    row("client", 2, &["api", "codec", "values"]),
+    row("strategy", 2, &["api", "codec", "schema", "values"]),
+    row(
+        "kinds",
+        3,
+        &["api", "codec", "schema", "strategy", "values", "x509"],
+    ),
     row("registry-api", 3, &["api", "cache", "schema", "strategy"]),
     row(
         "registry",
@@ -72,6 +78,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
             "registry-api",
             "schema",
             "strategy",
+            "values",
             "x509",
         ],
     ),
@@ -80,14 +87,18 @@ pub(crate) const CRATES: &[CrateRow] = &[
         5,
         &["api", "cache", "codec", "registry-api", "schema", "x509"],
     ),
-    row("runtime", 5, &["api", "cache", "client"]),
-    row("apiserver", 6, &["api", "auth", "codec", "schema", "strategy"]),
+    row("runtime", 5, &["api", "cache", "client", "values"]),
+    row(
+        "apiserver",
+        6,
+        &["api", "auth", "codec", "schema", "strategy", "values"],
+    ),
     row("cli", 6, &["api", "client", "runtime", "store"]),
-    row("controllers", 6, &["api", "runtime", "x509"]),
+    row("controllers", 6, &["api", "runtime", "values", "x509"]),
     row("dashboard", 6, &["api", "client"]),
     row("manifests", 6, &["api", "client", "codec", "runtime"]),
     row("node", 6, &["api", "client", "runtime"]),
-    row("scheduler", 6, &["api", "runtime"]),
+    row("scheduler", 6, &["api", "runtime", "values"]),
     CrateRow {
         name: "setpoint",
         level: 7,

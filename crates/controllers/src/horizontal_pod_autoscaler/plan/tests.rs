@@ -1,7 +1,11 @@
 //! Table tests: pod states and metrics in, replicas out.
 
+use std::sync::Arc;
+
+use serde_json::json;
+use setpoint_api::{Header, Key, Stored};
+
 use super::*;
-use crate::horizontal_pod_autoscaler::views::{Container, Milli, PodCondition, PodSpec, Resources};
 
 const NOW: i64 = 100_000;
 
@@ -12,39 +16,28 @@ fn at(second: i64) -> Timestamp {
 /// A pod that requests a whole CPU, or nothing; `+` is ready, `-` is not, `?` has never been, `p` is pending, `x` is
 /// terminating, `f` has failed.
 fn pod(n: usize, state: char) -> Pod {
-    let mut pod = Pod {
-        name: format!("pod-{n}"),
-        deleting: state == 'x',
-        ..Pod::default()
+    let phase = match state {
+        'p' => "Pending",
+        'f' => "Failed",
+        _ => "Running",
     };
-    let requests = [("cpu".into(), Milli(1000))].into();
-    let container = Container {
-        name: "main".into(),
-        resources: Resources { requests },
-        ..Container::default()
+    let is_ready = if matches!(state, '-' | '?' | 'p') {
+        "False"
+    } else {
+        "True"
     };
-    pod.body.spec = PodSpec {
-        containers: vec![container],
-        ..PodSpec::default()
-    };
-    pod.body.status.phase = match state {
-        'p' => Phase::Pending,
-        'f' => Phase::Failed,
-        _ => Phase::Running,
-    };
-    pod.body.status.start_time = Some(at(NOW - 3600));
-    let since = if state == '?' { NOW - 3599 } else { NOW - 60 };
-    pod.body.status.conditions = vec![PodCondition {
-        type_: "Ready".into(),
-        status: if matches!(state, '-' | '?' | 'p') {
-            "False"
-        } else {
-            "True"
-        }
-        .into(),
-        last_transition_time: Some(at(since)),
-    }];
-    pod
+    let since = at(if state == '?' { NOW - 3599 } else { NOW - 60 });
+    let body = json!({
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {
+            "phase": phase,
+            "startTime": at(NOW - 3600),
+            "conditions": [{"type": "Ready", "status": is_ready, "lastTransitionTime": since}],
+        },
+    });
+    let mut header = Header::new(Key::new("default", &format!("pod-{n}")));
+    header.deleting = state == 'x';
+    Pod::read(Arc::new(Stored::new(header, body.to_string().into(), 1)))
 }
 
 fn samples(values: &[i64]) -> Samples {

@@ -8,7 +8,6 @@
 
 pub(super) mod spec;
 
-mod indexes;
 mod policies;
 mod status;
 mod update;

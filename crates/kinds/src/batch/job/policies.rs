@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
 use setpoint_strategy::{FieldRef, name};
-
-use super::indexes;
+use setpoint_values::indexes;
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: &[&str] = &["In", "NotIn"];

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use setpoint_schema::fields;
 use setpoint_strategy::FieldRef;
+use setpoint_values::indexes;
 
-use super::{indexes, spec};
+use super::spec;
 use crate::shared::condition;
 
 const COMPLETE: &str = "Complete";

@@ -1,10 +1,10 @@
-//! `api`, `schema`, `strategy` and `kinds` start nothing and wait for nothing.
+//! `api`, `schema`, `values`, `strategy` and `kinds` start nothing and wait for nothing.
 
 use super::{Exception, is_excepted};
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;
 
-const PURE: &[&str] = &["api", "kinds", "schema", "strategy"];
+const PURE: &[&str] = &["api", "kinds", "schema", "strategy", "values"];
 
 /// What shows that a file waits or starts something.
 const WORDS: &[&str] = &[".await", "async", "tokio", "std::thread", "spawn"];

@@ -25,6 +25,11 @@ impl TextEncoder {
         let _ = writeln!(self.page, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
+    /// Starts a family without a help text.
+    pub fn family_type(&mut self, name: &str, kind: &str) {
+        let _ = writeln!(self.page, "# TYPE {name} {kind}");
+    }
+
     /// Writes a sample.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.page.push_str(name);
@@ -38,7 +43,7 @@ impl TextEncoder {
         let bounds = buckets
             .bounds
             .iter()
-            .map(ToString::to_string)
+            .map(|bound| format_bound(*bound))
             .chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(buckets.counts) {
             total += count;
@@ -69,9 +74,22 @@ impl TextEncoder {
         }
     }
 
+    /// The page.
     pub fn into_string(self) -> String {
         self.page
     }
+}
+
+/// A bound as Prometheus' own libraries write it: `1e-08`, `0.0001`, `10`.
+fn format_bound(bound: f64) -> String {
+    if bound != 0.0 && bound.abs() < 1e-4 {
+        let text = format!("{bound:e}");
+        return match text.split_once("e-") {
+            Some((digits, exponent)) => format!("{digits}e-{exponent:0>2}"),
+            None => text,
+        };
+    }
+    bound.to_string()
 }
 
 #[cfg(test)]
@@ -94,6 +112,20 @@ mod tests {
             },
             "# HELP up Whether it runs.\n# TYPE up gauge\nup 1\n",
         );
+    }
+
+    #[test]
+    fn a_family_may_have_a_type_only() {
+        check(|text| text.family_type("up", "gauge"), "# TYPE up gauge\n");
+    }
+
+    #[test]
+    fn bounds_are_written_as_prometheus_does() {
+        let bounds = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
+        let expected = [
+            "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1", "10",
+        ];
+        assert_eq!(bounds.map(format_bound), expected);
     }
 
     #[test]

@@ -1,7 +1,76 @@
-//! Sets of completion indexes as a Job's status has them: `1,3-5,7`.
+//! Sets of completion indexes as the status of a Job has them: `1,3-5,7`.
 
-/// The number of indexes in a set, all below `completions`; otherwise the error.
-pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// A set of completion indexes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Indexes(BTreeSet<u32>);
+
+impl Indexes {
+    /// Parses the indexes below `completions` from a status. Invalid intervals are skipped.
+    pub fn parse(text: &str, completions: u32) -> Self {
+        let mut indexes = BTreeSet::new();
+        for part in intervals(text) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+                indexes.extend((first..=last).take_while(|index| *index < completions));
+            }
+        }
+        Self(indexes)
+    }
+
+    /// Adds an index.
+    pub fn insert(&mut self, index: u32) {
+        self.0.insert(index);
+    }
+
+    /// Whether the index is in the set.
+    pub fn has(&self, index: u32) -> bool {
+        self.0.contains(&index)
+    }
+
+    /// The number of indexes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many are in both.
+    pub fn shared_with(&self, other: &Self) -> usize {
+        self.0.intersection(&other.0).count()
+    }
+}
+
+impl fmt::Display for Indexes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for index in &self.0 {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == *index => *last = *index,
+                _ => runs.push((*index, *index)),
+            }
+        }
+        for (i, (first, last)) in runs.iter().enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            match last - first {
+                0 => write!(f, "{comma}{first}")?,
+                1 => write!(f, "{comma}{first},{last}")?,
+                _ => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+// === validation ===
+
+/// The number of indexes in a set, all below `completions`; otherwise the error, in the words of the Job's validation.
+pub fn count(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last = None;
     for part in intervals(text) {
@@ -16,7 +85,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// The first index that is in both sets. Invalid intervals are skipped.
-pub(super) fn overlap(left: &str, right: &str, completions: i64) -> Option<i64> {
+pub fn overlap(left: &str, right: &str, completions: i64) -> Option<i64> {
     let read = |text: &str| -> Vec<(i64, i64)> {
         intervals(text)
             .filter_map(|part| interval(part, completions).ok())
@@ -77,6 +146,21 @@ fn out_of_order(previous: i64, current: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn check_set(text: &str, completions: u32, expected: &str) {
+        assert_eq!(Indexes::parse(text, completions).to_string(), expected);
+    }
+
+    #[test]
+    fn runs_of_three_and_more_are_written_as_ranges() {
+        check_set("", 9, "");
+        check_set("3", 9, "3");
+        check_set("0,1", 9, "0,1");
+        check_set("0-1,2,4-5", 9, "0-2,4,5");
+        check_set("1,3-8", 6, "1,3-5");
+        check_set("1,x,2", 9, "1,2");
+    }
 
     #[track_caller]
     fn check(text: &str, expected: Result<i64, &str>) {

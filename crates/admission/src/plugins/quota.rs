@@ -2,20 +2,18 @@
 //!
 //! The quota's usage is written in the same transaction as the object, so that two concurrent writes cannot exceed it.
 
-mod scopes;
-mod usage;
-
 use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Key, Quantity, Status, Stored};
 use setpoint_registry_api::{Operation, Review, SideWrite};
 use setpoint_schema::Tree;
+use setpoint_schema::tree::from_tree;
+use setpoint_values::quota::{self, QuotaKind, QuotaObject, Scopes};
+use setpoint_values::resource_list::{self, Amounts, ResourceList};
 
 use crate::chain::Plugin;
-use crate::resource_list::{self, ResourceList};
+use crate::resource_list::parse;
 use crate::review;
-
-use usage::QuotaKind;
 
 /// Charges and checks the quotas of a namespace.
 #[derive(Debug)]
@@ -26,6 +24,7 @@ pub(crate) struct ResourceQuota;
 struct Quota {
     stored: Arc<Stored>,
     object: Tree,
+    scopes: Scopes,
     hard: ResourceList,
     used: ResourceList,
 }
@@ -39,17 +38,21 @@ impl Plugin for ResourceQuota {
         if review.namespace.is_empty() {
             return Ok(());
         }
-        let kind = QuotaKind::of(review);
-        if !kind.counts(review) {
+        let written = review.kind.gvr.group_resource();
+        if !can_change_usage(review, QuotaKind::of(&written)) {
             return Ok(());
         }
         let quotas = quotas(review);
         if quotas.is_empty() {
             return Ok(());
         }
-        let delta = delta(review, kind);
+        let Some(object) = review.object.as_deref() else {
+            return Ok(());
+        };
+        let object = read(&written, object)?;
+        let delta = delta(review, &written, &object)?;
         for mut quota in quotas {
-            if charge(review, kind, &mut quota, &delta)? && !review.dry_run {
+            if charge(review, &mut quota, &object, &delta)? && !review.dry_run {
                 review.side_writes.push(SideWrite::Update {
                     resource: resource(),
                     old: quota.stored,
@@ -72,8 +75,12 @@ fn quotas(review: &Review<'_>) -> Vec<Quota> {
         let stored = review.find(&resource(), &Key::new(review.namespace, quota.key().name()))?;
         let object = review.decode(&resource(), &stored)?;
         Some(Quota {
-            hard: resource_list::parse(object.at(&["status", "hard"])),
-            used: resource_list::parse(object.at(&["status", "used"])),
+            scopes: object
+                .get("spec")
+                .and_then(|spec| from_tree(spec).ok())
+                .unwrap_or_default(),
+            hard: parse(object.at(&["status", "hard"])),
+            used: parse(object.at(&["status", "used"])),
             stored,
             object,
         })
@@ -81,15 +88,31 @@ fn quotas(review: &Review<'_>) -> Vec<Quota> {
     fresh.collect()
 }
 
+/// Whether the write can change the usage.
+fn can_change_usage(review: &Review<'_>, kind: QuotaKind) -> bool {
+    match (review.operation, review.subresource) {
+        (Operation::Create, None) => true,
+        (Operation::Update, None) => matches!(kind, QuotaKind::Service | QuotaKind::Claim),
+        (Operation::Update, Some("resize")) => kind == QuotaKind::Pod,
+        _ => false,
+    }
+}
+
+/// The fields that quotas count. Nothing is read of other kinds.
+fn read(resource: &GroupResource, object: &Tree) -> Result<QuotaObject, Status> {
+    match QuotaKind::of(resource) {
+        QuotaKind::Other => Ok(QuotaObject::default()),
+        _ => from_tree(object).map_err(Status::internal),
+    }
+}
+
 /// What the write adds to the usage.
-fn delta(review: &Review<'_>, kind: QuotaKind) -> ResourceList {
-    let Some(object) = review.object.as_deref() else {
-        return ResourceList::new();
-    };
-    let mut delta = usage::of(review, kind, object);
-    if review.operation == Operation::Update {
-        let before = review.decode_old().map(|old| usage::of(review, kind, &old));
-        for (name, amount) in before.unwrap_or_default() {
+fn delta(review: &Review<'_>, written: &GroupResource, object: &QuotaObject) -> Result<ResourceList, Status> {
+    let mut delta = quota::usage(written, object);
+    if review.operation == Operation::Update
+        && let Some(old) = review.decode_old()
+    {
+        for (name, amount) in quota::usage(written, &read(written, &old)?) {
             let after = delta.get(&name).copied().unwrap_or_default();
             delta.insert(
                 name,
@@ -102,34 +125,35 @@ fn delta(review: &Review<'_>, kind: QuotaKind) -> ResourceList {
         }
     }
     delta.retain(|_, amount| !amount.is_zero());
-    delta
+    Ok(delta)
 }
 
 /// Charges a quota, if it matches the object. Returns whether the usage changed.
 fn charge(
     review: &Review<'_>,
-    kind: QuotaKind,
     quota: &mut Quota,
+    object: &QuotaObject,
     delta: &ResourceList,
 ) -> Result<bool, Status> {
-    let Some(object) = review.object.as_deref() else {
-        return Ok(false);
-    };
+    let written = review.kind.gvr.group_resource();
+    let kind = QuotaKind::of(&written);
     let name = quota.stored.key().name();
-    let mut restricted: Vec<&String> = quota.hard.keys().collect();
-    restricted.retain(|hard| usage::matches_resource(review, kind, hard));
-    if restricted.is_empty() || !scopes::match_all(&quota.object, kind, object) {
+    let mut restricted: Vec<&str> = quota.hard.keys().map(String::as_str).collect();
+    restricted.retain(|hard| quota::counts(&written, hard));
+    if restricted.is_empty() || !quota.scopes.match_all(kind, object) {
         return Ok(false);
     }
     if kind == QuotaKind::Pod
-        && let Err(why) = usage::require(object, &restricted)
+        && let Err(why) = quota::check_specified(object, &restricted)
     {
         return Err(review::forbidden(review, &format!("failed quota: {name}: {why}")));
     }
     let unknown = restricted.iter().any(|hard| !quota.used.contains_key(*hard));
     if unknown {
-        let names: Vec<&str> = restricted.iter().map(|hard| hard.as_str()).collect();
-        let why = format!("status unknown for quota: {name}, resources: {}", names.join(","));
+        let why = format!(
+            "status unknown for quota: {name}, resources: {}",
+            restricted.join(",")
+        );
         return Err(review::forbidden(review, &why));
     }
     let mut requested = delta.clone();
@@ -138,7 +162,7 @@ fn charge(
         return Ok(false);
     }
     let mut used = quota.used.clone();
-    resource_list::add(&mut used, &requested);
+    used.add(&requested);
     let exceeded = |own: &String| used.get(own) > quota.hard.get(own);
     if requested.keys().any(exceeded) {
         let only = |amounts: &ResourceList| {
