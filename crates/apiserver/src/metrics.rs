@@ -1,4 +1,4 @@
-//! Metrics of the HTTP server, and the trait of everything that has metrics.
+//! Metrics of the HTTP server and of the process.
 //!
 //! Names, labels and buckets are Kubernetes', so that its dashboards work. A request is counted without allocating: its
 //! labels are static strings and the kind's pointer.
@@ -14,8 +14,10 @@ use setpoint_strategy::Kind;
 use setpoint_values::metrics::AtomicHistogram;
 
 mod collect;
+mod process;
 
-pub use setpoint_values::metrics::{Buckets, TextEncoder};
+pub use process::ProcessMetrics;
+pub use setpoint_values::metrics::{MetricsSource, TextEncoder};
 
 /// Upper bounds of the request durations, in seconds.
 const DURATIONS: [f64; 23] = [
@@ -30,11 +32,6 @@ const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const EVENT_SIZES: [f64; 8] = [
     1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0,
 ];
-
-/// A source of metrics.
-pub trait MetricsSource: Send + Sync {
-    fn write(&self, text: &mut TextEncoder);
-}
 
 /// Metrics of the HTTP server.
 #[derive(Debug, Default)]

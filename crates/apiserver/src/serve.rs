@@ -74,7 +74,7 @@ pub struct Config {
     pub aggregator: Arc<Aggregator>,
     pub checks: Vec<Check>,
     /// Further metrics for `/metrics`.
-    pub metrics_sources: Vec<Box<dyn MetricsSource>>,
+    pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
     /// Non-resource paths of the binary.
     pub custom_routes: Vec<CustomRoute>,
 }
@@ -118,7 +118,7 @@ pub(crate) struct ServerState {
     pub connect: Box<dyn Connect>,
     pub aggregator: Arc<Aggregator>,
     pub checks: Vec<Check>,
-    pub metrics_sources: Vec<Box<dyn MetricsSource>>,
+    pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
     pub custom_routes: Vec<CustomRoute>,
     pub metrics: Metrics,
     pub fairness: Arc<PriorityAndFairness>,

@@ -1,4 +1,6 @@
-//! Counters of the registry, rendered as Prometheus metrics by the binary.
+//! Counters of the registry.
+
+mod text;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

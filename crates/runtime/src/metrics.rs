@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use setpoint_values::metrics::{Histogram, TextEncoder};
+use setpoint_values::metrics::{Histogram, MetricsSource, TextEncoder};
 
 use crate::queue::{DURATION_BOUNDS, Metrics as QueueMetrics};
 
@@ -94,6 +94,12 @@ impl Metrics {
         let included = self.included.lock().clone();
         included.iter().for_each(|metrics| text.append(&metrics()));
         text.into_string()
+    }
+}
+
+impl MetricsSource for Metrics {
+    fn write(&self, text: &mut TextEncoder) {
+        text.append(&self.to_text());
     }
 }
 

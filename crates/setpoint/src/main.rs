@@ -11,7 +11,6 @@
 
 mod args;
 mod log;
-mod metrics;
 mod serve;
 
 use std::process::ExitCode;

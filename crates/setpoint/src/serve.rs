@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
 use setpoint_api::{Clock, SystemClock, User};
+use setpoint_apiserver::metrics::{MetricsSource, ProcessMetrics};
 use setpoint_apiserver::{Listener, Server};
 use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
@@ -96,7 +97,7 @@ async fn up(args: Up) -> Result<()> {
         connect: Box::new(setpoint_apiserver::Network::default()),
         aggregator: aggregation.aggregator.clone(),
         checks: checks::all(&registry, &stop),
-        metrics_sources: crate::metrics::sources(&registry, &manager, aggregation.metrics_source()),
+        metrics_sources: metrics_sources(&registry, &manager, &aggregation),
         custom_routes: vec![backup::route(store.clone(), data_dir.dir.clone())],
     };
     let server = Server::new(config, listener).context("cannot serve")?;
@@ -131,6 +132,22 @@ fn server_info(args: &Up, pki: &Pki, address: SocketAddr) -> ServerInfo {
         client_ca: pki.authority.certificate.clone(),
         proxy_ca: pki.proxy_authority.certificate.clone(),
     }
+}
+
+/// The components with metrics, in the order of the page.
+fn metrics_sources(
+    registry: &Arc<Registry>,
+    manager: &Manager,
+    aggregation: &Aggregation,
+) -> Vec<Arc<dyn MetricsSource>> {
+    let context = manager.context();
+    vec![
+        context.metrics.clone(),
+        Arc::new(context.events.clone()),
+        registry.clone(),
+        aggregation.metrics.clone(),
+        Arc::new(ProcessMetrics),
+    ]
 }
 
 /// Serves until stopped. The audit events logged by then are written before this returns.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use setpoint_values::metrics::TextEncoder;
+use setpoint_values::metrics::{MetricsSource, TextEncoder};
 
 /// The metrics, rendered as text for the `/metrics` handler.
 #[derive(Debug, Default)]
@@ -47,6 +47,12 @@ impl AvailabilityMetrics {
             text.sample(COUNTER, &[("name", name), ("reason", reason)], count);
         }
         text.into_string()
+    }
+}
+
+impl MetricsSource for AvailabilityMetrics {
+    fn write(&self, text: &mut TextEncoder) {
+        text.append(&self.to_text());
     }
 }
 

@@ -5,6 +5,7 @@
 //! shows; [`SeriesRecorder`] those of `events.k8s.io`, which have an action besides the reason.
 
 mod correlate;
+mod metrics;
 mod name;
 mod series;
 mod sink;

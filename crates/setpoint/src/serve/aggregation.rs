@@ -8,7 +8,6 @@ use setpoint_api::{ApiVerb, Clock, Serve};
 use setpoint_apiserver::Aggregator;
 use setpoint_apiserver::aggregate::{Remote, Router, ServiceReference, TlsTrust};
 use setpoint_apiserver::connect::BackendAddress;
-use setpoint_apiserver::metrics::{MetricsSource, TextEncoder};
 use setpoint_client::Http;
 use setpoint_controllers::Resource;
 use setpoint_controllers::api_service::{
@@ -25,7 +24,7 @@ pub(super) struct Aggregation {
     pub(super) aggregator: Arc<Aggregator>,
     /// The API of this server and of all aggregated API servers, for the controllers' clients.
     pub(super) serve: Arc<dyn Serve>,
-    metrics: Arc<AvailabilityMetrics>,
+    pub(super) metrics: Arc<AvailabilityMetrics>,
 }
 
 impl Aggregation {
@@ -67,11 +66,6 @@ impl Aggregation {
             },
         )
     }
-
-    /// The availability metrics of APIServices.
-    pub(super) fn metrics_source(&self) -> Box<dyn MetricsSource> {
-        Box::new(AvailabilitySource(self.metrics.clone()))
-    }
 }
 
 /// Refreshes the discovery of aggregated API servers until stopped.
@@ -111,13 +105,5 @@ fn remote(api_service: RemoteApiService) -> Remote {
         available: api_service.available,
         group_priority: api_service.group_priority,
         version_priority: api_service.version_priority,
-    }
-}
-
-struct AvailabilitySource(Arc<AvailabilityMetrics>);
-
-impl MetricsSource for AvailabilitySource {
-    fn write(&self, text: &mut TextEncoder) {
-        text.append(&self.0.to_text());
     }
 }

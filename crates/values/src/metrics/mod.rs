@@ -4,4 +4,4 @@ mod histogram;
 mod text;
 
 pub use histogram::{AtomicHistogram, Histogram};
-pub use text::{Buckets, TextEncoder};
+pub use text::{Buckets, MetricsSource, TextEncoder};

@@ -8,6 +8,12 @@ pub struct TextEncoder {
     page: String,
 }
 
+/// A component with metrics.
+pub trait MetricsSource: Send + Sync {
+    /// Writes all families of the component.
+    fn write(&self, text: &mut TextEncoder);
+}
+
 /// The buckets of a histogram.
 #[derive(Debug, Clone, Copy)]
 pub struct Buckets<'a> {

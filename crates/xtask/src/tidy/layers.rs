@@ -66,6 +66,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
             "schema",
             "store",
             "strategy",
+            "values",
         ],
     ),
     row(

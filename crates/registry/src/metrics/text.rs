@@ -1,62 +1,15 @@
-//! Prometheus metrics of the components below the API server (work queues, events, registry, store), and of the process.
-
-use std::fs;
-use std::sync::Arc;
+//! Prometheus metrics of the registry and of the store below it.
 
 use setpoint_api::ApiVerb;
-use setpoint_apiserver::metrics::{Buckets, MetricsSource, TextEncoder};
-use setpoint_registry::Registry;
-use setpoint_runtime::{Manager, Recorder, metrics};
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
+use setpoint_values::metrics::{Buckets, MetricsSource, TextEncoder};
 
-/// All sources of metrics.
-pub(crate) fn sources(
-    registry: &Arc<Registry>,
-    manager: &Manager,
-    aggregation: Box<dyn MetricsSource>,
-) -> Vec<Box<dyn MetricsSource>> {
-    let context = manager.context();
-    vec![
-        Box::new(WorkQueueSource(context.metrics.clone())),
-        Box::new(EventSource(context.events.clone())),
-        Box::new(StorageSource(registry.clone())),
-        aggregation,
-        Box::new(ProcessSource),
-    ]
-}
+use crate::Registry;
 
-/// The work queues of all controllers.
-struct WorkQueueSource(Arc<metrics::Metrics>);
-
-impl MetricsSource for WorkQueueSource {
+impl MetricsSource for Registry {
     fn write(&self, text: &mut TextEncoder) {
-        text.append(&self.0.to_text());
-    }
-}
-
-/// The recorder of Kubernetes events.
-struct EventSource(Recorder);
-
-impl MetricsSource for EventSource {
-    fn write(&self, text: &mut TextEncoder) {
-        text.family(
-            "setpoint_events_dropped_total",
-            "counter",
-            "Events that were dropped since the queue was full.",
-        );
-        text.sample("setpoint_events_dropped_total", &[], self.0.dropped());
-        text.family("setpoint_events_pending", "gauge", "Events in the queue.");
-        text.sample("setpoint_events_pending", &[], self.0.pending());
-    }
-}
-
-/// The registry and the store below it.
-struct StorageSource(Arc<Registry>);
-
-impl MetricsSource for StorageSource {
-    fn write(&self, text: &mut TextEncoder) {
-        write_registry(text, &self.0);
-        write_store(text, &self.0.store().metrics());
+        write_registry(text, self);
+        write_store(text, &self.store().metrics());
     }
 }
 
@@ -201,43 +154,4 @@ fn write_histogram(text: &mut TextEncoder, name: &str, histogram: &Histogram, un
             sum,
         },
     );
-}
-
-/// The process, by `/proc/self`.
-struct ProcessSource;
-
-impl MetricsSource for ProcessSource {
-    fn write(&self, text: &mut TextEncoder) {
-        let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let page = rustix::param::page_size() as u64;
-        let mut pages = pages
-            .split_whitespace()
-            .filter_map(|count| count.parse::<u64>().ok());
-        for (name, help) in [
-            ("process_virtual_memory_bytes", "Address space of the process."),
-            ("process_resident_memory_bytes", "Resident memory of the process."),
-        ] {
-            if let Some(count) = pages.next() {
-                text.family(name, "gauge", help);
-                text.sample(name, &[], count * page);
-            }
-        }
-        if let Some(seconds) = cpu_seconds() {
-            text.family("process_cpu_seconds_total", "counter", "CPU time of the process.");
-            text.sample("process_cpu_seconds_total", &[], seconds);
-        }
-        if let Ok(files) = fs::read_dir("/proc/self/fd") {
-            text.family("process_open_fds", "gauge", "Open files of the process.");
-            text.sample("process_open_fds", &[], files.count());
-        }
-    }
-}
-
-/// User and system time. The process name may contain blanks, so fields are counted from after it.
-#[allow(clippy::cast_precision_loss, reason = "a sum of seconds need not be exact")]
-fn cpu_seconds() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
