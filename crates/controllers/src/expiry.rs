@@ -13,7 +13,6 @@ use crate::api_time;
 /// The reconciler. Its keys are those of the objects.
 pub(crate) struct Expiry<T> {
     objects: Lister<T>,
-    client: Client,
     clock: Arc<dyn Clock>,
     end: End,
     options: fn(&Stored) -> DeleteOptions,
@@ -27,7 +26,6 @@ impl<T: Object> Expiry<T> {
     pub(crate) fn new(context: &Context, end: End) -> Result<Self, Error> {
         Ok(Self {
             objects: context.lister()?,
-            client: context.client.clone(),
             clock: context.clock.clone(),
             end,
             options: |object| DeleteOptions::with_uid(object.uid()),
@@ -41,7 +39,7 @@ impl<T: Object> Expiry<T> {
 }
 
 impl<T: Object> Reconcile for Expiry<T> {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.objects.find(key).filter(|own| !own.header().deleting) else {
             return Ok(Next::Done);
         };
@@ -51,7 +49,7 @@ impl<T: Object> Reconcile for Expiry<T> {
         if let Some(left) = api_time::duration_until(self.clock.now(), end) {
             return Ok(Next::After(left));
         }
-        let handle = self.client.dynamic(T::resource(), key.namespace());
+        let handle = client.dynamic(T::resource(), key.namespace());
         match handle.delete(key.name(), (self.options)(&object)).await {
             // The object was replaced or changed, and that event enqueues the key again.
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),

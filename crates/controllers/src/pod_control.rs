@@ -14,42 +14,44 @@ use crate::pods::Pod;
 /// Creates and deletes pods. The events are about their owner.
 #[derive(Debug)]
 pub(crate) struct PodControl {
-    client: Client,
     events: Recorder,
 }
 
 impl PodControl {
-    pub(crate) fn new(client: Client, events: Recorder) -> Self {
-        Self { client, events }
+    pub(crate) fn new(events: Recorder) -> Self {
+        Self { events }
     }
 
     /// Creates these pods in a slow start. A terminating namespace accepts no more pods, which is not an error.
     pub(crate) async fn create<T: Object>(
         &self,
+        client: &Client,
         owner: &TypedObject<T>,
         new_pods: &[v1::Pod],
     ) -> Result<BatchOutcome<Arc<Stored>, Status>, Status> {
         let encoded = new_pods.iter().map(encode).collect::<Result<_, _>>()?;
-        Ok(self.create_encoded(owner, encoded).await)
+        Ok(self.create_encoded(client, owner, encoded).await)
     }
 
     /// Creates `count` pods that differ only in the name that the server generates: all share the encoded bytes.
     pub(crate) async fn create_identical<T: Object>(
         &self,
+        client: &Client,
         owner: &TypedObject<T>,
         new_pod: &v1::Pod,
         count: usize,
     ) -> Result<BatchOutcome<Arc<Stored>, Status>, Status> {
         let encoded = encode(new_pod)?;
-        Ok(self.create_encoded(owner, vec![encoded; count]).await)
+        Ok(self.create_encoded(client, owner, vec![encoded; count]).await)
     }
 
     async fn create_encoded<T: Object>(
         &self,
+        client: &Client,
         owner: &TypedObject<T>,
         new_pods: Vec<Bytes>,
     ) -> BatchOutcome<Arc<Stored>, Status> {
-        let pods = self.client.namespaced::<v1::Pod>(owner.key().namespace());
+        let pods = client.namespaced::<v1::Pod>(owner.key().namespace());
         let mut outcome = slow_start(new_pods, |json| pods.dynamic().create(json)).await;
         for pod in &outcome.succeeded {
             let message = format!("Created pod: {}", pod.key().name());
@@ -68,10 +70,11 @@ impl PodControl {
     /// Deletes these pods concurrently; returns the first error.
     pub(crate) async fn delete<T: Object>(
         &self,
+        client: &Client,
         owner: &TypedObject<T>,
         victims: impl Iterator<Item = &Pod>,
     ) -> Result<(), Status> {
-        let pods = self.client.namespaced::<v1::Pod>(owner.key().namespace());
+        let pods = client.namespaced::<v1::Pod>(owner.key().namespace());
         let deletions = victims.map(|victim| async {
             let (name, uid) = (victim.object().key().name(), victim.object().uid());
             let deleted = pods.dynamic().delete(name, DeleteOptions::with_uid(uid)).await;

@@ -29,7 +29,6 @@ async fn run_agent(context: Context, config: Config, stop: CancellationToken) ->
         pods: context.lister()?,
         machines: Arc::new(machines),
         runtime: config.runtime.clone(),
-        client: context.client.clone(),
         clock: context.clock.clone(),
     };
     tokio::select! {

@@ -21,12 +21,11 @@ pub(crate) struct PodReconciler {
     /// By the name of the node.
     pub(crate) machines: Arc<HashMap<CompactString, Machine>>,
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) client: Client,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Reconcile for PodReconciler {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(pod) = self.pods.find(key) else {
             self.runtime.forget(key);
             return Ok(Next::Done);
@@ -37,7 +36,7 @@ impl Reconcile for PodReconciler {
         };
         match plan(&view) {
             PodAction::Leave => Ok(Next::Done),
-            PodAction::Sync => self.sync_pod(machine, &pod).await,
+            PodAction::Sync => self.sync_pod(client, machine, &pod).await,
             PodAction::Kill { grace } => {
                 let request = KillPod {
                     key,
@@ -45,7 +44,7 @@ impl Reconcile for PodReconciler {
                     grace,
                     now: self.clock.now(),
                 };
-                self.kill_pod(&pod, request).await
+                self.kill_pod(client, &pod, request).await
             }
         }
     }
@@ -84,7 +83,12 @@ impl PodReconciler {
         self.machines.get(&view.spec.node_name)
     }
 
-    async fn sync_pod(&self, machine: &Machine, pod: &TypedObject<Pod>) -> Result<Next, Error> {
+    async fn sync_pod(
+        &self,
+        client: &Client,
+        machine: &Machine,
+        pod: &TypedObject<Pod>,
+    ) -> Result<Next, Error> {
         let mut decoded = pod.to_owned()?;
         let started = self
             .runtime
@@ -106,7 +110,7 @@ impl PodReconciler {
             return Ok(next);
         }
         decoded.status = Some(status);
-        let pods = self.client.namespaced::<Pod>(pod.key().namespace());
+        let pods = client.namespaced::<Pod>(pod.key().namespace());
         match pods.update_status(&decoded).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             updated => Ok(updated.map(|_| next)?),
@@ -114,7 +118,12 @@ impl PodReconciler {
     }
 
     /// Stops the pod, then deletes it from the API, by uid so that a later pod of the same name stays.
-    async fn kill_pod(&self, pod: &TypedObject<Pod>, request: KillPod<'_>) -> Result<Next, Error> {
+    async fn kill_pod(
+        &self,
+        client: &Client,
+        pod: &TypedObject<Pod>,
+        request: KillPod<'_>,
+    ) -> Result<Next, Error> {
         let stopped = self.runtime.stop(request).await.map_err(Error::failed)?;
         if let Progress::Wait(wait) = stopped {
             return Ok(Next::After(wait));
@@ -124,7 +133,7 @@ impl PodReconciler {
             uid: Some(pod.uid().to_owned()),
             ..DeleteOptions::default()
         };
-        let pods = self.client.namespaced::<Pod>(pod.key().namespace());
+        let pods = client.namespaced::<Pod>(pod.key().namespace());
         match pods.delete(pod.key().name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
             deleted => Ok(deleted.map(|_| Next::Done)?),

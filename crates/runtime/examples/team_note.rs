@@ -11,17 +11,17 @@ use setpoint_api::{Key, SystemClock};
 use setpoint_client::kubeconfig::Connection;
 use setpoint_runtime::create_or_update::OperationResult;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, leader, owner};
+use setpoint_runtime::{Client, Lister, Manager, Recorder, create_or_update, for_, leader, owner};
 
 const NAME: &str = "team-note";
 
 struct TeamNote {
     namespaces: Lister<Namespace>,
-    context: Context,
+    events: Recorder,
 }
 
 impl Reconcile for TeamNote {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         // The current state is in the cache; the event does not matter.
         let Some(namespace) = self.namespaces.find(key) else {
             return Ok(Next::Done);
@@ -29,7 +29,7 @@ impl Reconcile for TeamNote {
         let Some(team) = namespace.label("team").filter(|_| !namespace.header().deleting) else {
             return Ok(Next::Done);
         };
-        let notes = self.context.client.namespaced::<ConfigMap>(key.name());
+        let notes = client.namespaced::<ConfigMap>(key.name());
         let mut owned = Ok(());
         let note = create_or_update(&notes, "team", ConfigMap::default(), |note| {
             note.metadata.namespace = Some(key.name().to_owned());
@@ -40,12 +40,8 @@ impl Reconcile for TeamNote {
         // A ConfigMap of another owner is left alone; a retry would change nothing.
         owned.map_err(Error::terminal)?;
         if let OperationResult::Created(_) | OperationResult::Updated(_) = note {
-            let events = self.context.events.for_component(NAME);
-            events.normal(
-                &namespace,
-                "TeamNoted",
-                format!("the namespace belongs to {team}"),
-            );
+            let message = format!("the namespace belongs to {team}");
+            self.events.normal(&namespace, "TeamNoted", message);
         }
         Ok(Next::Done)
     }
@@ -55,10 +51,10 @@ impl Reconcile for TeamNote {
 async fn main() -> Result<(), Box<dyn StdError>> {
     let client = Client::connect(&Connection::infer()?)?;
     let mut manager = Manager::remote(client, Arc::new(SystemClock::new()));
-    let context = manager.context().clone();
+    let context = manager.context();
     let reconciler = TeamNote {
         namespaces: context.lister()?,
-        context,
+        events: context.events.for_component(NAME),
     };
     let controller = for_::<Namespace>()
         .named(NAME)

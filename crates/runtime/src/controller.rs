@@ -217,6 +217,7 @@ impl<K: Item> Controller<K> {
         let worker_context = WorkerContext {
             name: self.name,
             reconciler: self.reconciler,
+            client: context.client.clone(),
             queue: queue.clone(),
             caches,
             clock: context.clock.clone(),

@@ -1,44 +1,30 @@
 //! Read-your-writes consistency of reconciles.
 //!
 //! A cache is a little behind the server. A reconcile on a cache without the writes of the previous one would repeat them:
-//! one pod too many. So the client of a [`crate::Context`] records every write made during a reconcile, and the worker holds
-//! the key until the caches that the controller reads have reached the revisions of those writes. A reconciler does nothing
-//! for it.
+//! one pod too many. So the client that a reconcile is given records its writes, and the worker holds the key until the
+//! caches that the controller reads have reached the revisions of those writes.
 //!
-//! Which reconcile a write belongs to follows from the task: the worker runs each reconcile in the scope of a task-local.
-//! Concurrent requests of one reconcile run in its task ([`crate::batches`]) and are recorded too; those of a spawned task
-//! are not.
+//! Which reconcile a write belongs to follows from the client alone: a clone of it in a concurrent request or in a spawned
+//! task records for the same reconcile. Writes through another client are not recorded.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use setpoint_api::{Body, GroupResource, Request, ResourceVersion, Response, Serve, ServeFuture, Verb};
 use setpoint_cache::Cache;
-
-tokio::task_local! {
-    static WRITES: RefCell<Writes>;
-}
+use setpoint_client::Client;
 
 /// The newest revision of each resource that a reconcile has written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Writes {
+#[derive(Debug, Default)]
+struct Writes {
     newest: Vec<(GroupResource, ResourceVersion)>,
 }
 
-/// A `Serve` that records the writes of the running reconcile. Reads pass through.
+/// A `Serve` that records the writes of one reconcile. Reads pass through.
 pub(crate) struct WriteTracker {
     serve: Arc<dyn Serve>,
-}
-
-/// Runs a reconcile and returns its writes.
-pub(crate) async fn track<T>(reconcile: impl Future<Output = T>) -> (T, Writes) {
-    let tracked = async {
-        let outcome = reconcile.await;
-        (outcome, WRITES.with(RefCell::take))
-    };
-    WRITES.scope(RefCell::default(), tracked).await
+    writes: Mutex<Writes>,
 }
 
 // === impl Writes ===
@@ -51,8 +37,7 @@ impl Writes {
         }
     }
 
-    /// The caches among these that do not have the writes yet, with the revision each has to reach.
-    pub(crate) fn unseen(&self, caches: &[Arc<Cache>]) -> Vec<(Arc<Cache>, ResourceVersion)> {
+    fn unseen(&self, caches: &[Arc<Cache>]) -> Vec<(Arc<Cache>, ResourceVersion)> {
         let unseen = |cache: &Arc<Cache>| {
             let (_, version) = self.newest.iter().find(|(own, _)| own == cache.resource())?;
             (cache.version() < *version).then(|| (cache.clone(), *version))
@@ -64,9 +49,24 @@ impl Writes {
 // === impl WriteTracker ===
 
 impl WriteTracker {
-    /// Wraps a server.
-    pub(crate) fn new(serve: Arc<dyn Serve>) -> Self {
-        Self { serve }
+    /// The client for one reconcile, and the tracker of its writes.
+    pub(crate) fn client(base: &Client) -> (Client, Arc<Self>) {
+        let tracker = Arc::new(Self {
+            serve: base.serve().clone(),
+            writes: Mutex::default(),
+        });
+        (base.with_serve(tracker.clone()), tracker)
+    }
+
+    /// The caches among these that do not have the writes so far, with the revision each has to reach.
+    pub(crate) fn unseen(&self, caches: &[Arc<Cache>]) -> Vec<(Arc<Cache>, ResourceVersion)> {
+        self.writes.lock().unseen(caches)
+    }
+
+    fn record_response(&self, resource: &GroupResource, response: &Response) {
+        if let Body::Object(object) = &response.body {
+            self.writes.lock().record(resource, object.resource_version());
+        }
     }
 }
 
@@ -79,7 +79,7 @@ impl Serve for WriteTracker {
         let reply = self.serve.call(request);
         Box::pin(async move {
             let response = reply.await?;
-            record_response(&resource, &response);
+            self.record_response(&resource, &response);
             Ok(response)
         })
     }
@@ -93,12 +93,4 @@ impl fmt::Debug for WriteTracker {
 
 fn is_read(verb: &Verb) -> bool {
     matches!(verb, Verb::Get(_) | Verb::List(_) | Verb::Watch(_))
-}
-
-/// Records the write in the reconcile that runs in this task, if there is one.
-fn record_response(resource: &GroupResource, response: &Response) {
-    if let Body::Object(object) = &response.body {
-        let version = object.resource_version();
-        let _ = WRITES.try_with(|writes| writes.borrow_mut().record(resource, version));
-    }
 }

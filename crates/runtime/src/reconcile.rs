@@ -6,15 +6,16 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use setpoint_api::{GroupResource, Key, Status};
+use setpoint_client::Client;
 
 /// Brings the cluster closer to the desired state of one object.
 pub trait Reconcile<K = Key>: Send + Sync {
     /// Reads the current state, makes the missing changes, and returns when to reconcile again.
     ///
-    /// It gets a key only, never an event: it is level-triggered. No two calls for one key run at the same time, and a call
-    /// sees the writes of the previous one in the caches that the controller reads. It may be dropped at any `.await` when
-    /// the process stops.
-    fn reconcile(&self, key: &K) -> impl Future<Output = Result<Next, Error>> + Send;
+    /// It gets a key only, never an event: it is level-triggered. No two calls for one key run at the same time. The client
+    /// records the writes made through it and through its clones, and the next call for the key sees them in the caches that
+    /// the controller reads. A call may be dropped at any `.await` when the process stops.
+    fn reconcile(&self, key: &K, client: &Client) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
 /// An item of the work queue, usually a key: small, comparable, printable.

@@ -11,19 +11,22 @@ use std::time::Duration;
 
 use setpoint_api::{Clock, ResourceVersion};
 use setpoint_cache::Cache;
+use setpoint_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::metrics::Counters;
 use crate::queue::{ItemGuard, Queue};
-use crate::read_your_writes;
+use crate::read_your_writes::WriteTracker;
 use crate::reconcile::{Error, Item, Next, Reconcile};
 
 /// The state shared by all workers of a controller.
 pub(crate) struct WorkerContext<K: Item> {
     pub(crate) name: &'static str,
     pub(crate) reconciler: Box<dyn AnyReconcile<K>>,
+    /// The client without write tracking, from which that of each reconcile is made.
+    pub(crate) client: Client,
     pub(crate) queue: Queue<K>,
     /// The caches that the reconciler reads.
     pub(crate) caches: Vec<Arc<Cache>>,
@@ -39,7 +42,7 @@ type ReconcileFuture<'a> = Pin<Box<dyn Future<Output = Result<Next, Error>> + Se
 
 /// An object-safe [`Reconcile`], so that the code around it is compiled once for all reconcilers.
 pub(crate) trait AnyReconcile<K>: Send + Sync {
-    fn start<'a>(&'a self, key: &'a K) -> ReconcileFuture<'a>;
+    fn start<'a>(&'a self, key: &'a K, client: &'a Client) -> ReconcileFuture<'a>;
 }
 
 /// How a reconcile ended.
@@ -71,8 +74,8 @@ pub(crate) async fn run_worker<K: Item>(context: Arc<WorkerContext<K>>, stop: Ca
 }
 
 impl<R: Reconcile<K>, K: Item> AnyReconcile<K> for R {
-    fn start<'a>(&'a self, key: &'a K) -> ReconcileFuture<'a> {
-        Box::pin(self.reconcile(key))
+    fn start<'a>(&'a self, key: &'a K, client: &'a Client) -> ReconcileFuture<'a> {
+        Box::pin(self.reconcile(key, client))
     }
 }
 
@@ -82,15 +85,16 @@ impl<K: Item> WorkerContext<K> {
         let span = tracing::debug_span!("reconcile", controller = self.name, ?key);
         self.counters.active_workers.fetch_add(1, Ordering::Relaxed);
         let started = self.clock.now();
-        let reconcile = self.with_timeout(catch_panic(|| self.reconciler.start(key)));
-        let (outcome, writes) = read_your_writes::track(reconcile).instrument(span.clone()).await;
+        let (client, tracker) = WriteTracker::client(&self.client);
+        let reconcile = self.with_timeout(catch_panic(|| self.reconciler.start(key, &client)));
+        let outcome = reconcile.instrument(span.clone()).await;
         self.counters.active_workers.fetch_sub(1, Ordering::Relaxed);
         self.counters
             .durations
             .lock()
             .observe(self.clock.now().duration_since(started).as_secs_f64());
         span.in_scope(|| self.requeue_by_outcome(key, outcome));
-        writes.unseen(&self.caches)
+        tracker.unseen(&self.caches)
     }
 
     async fn with_timeout(&self, reconcile: impl Future<Output = Outcome>) -> Outcome {

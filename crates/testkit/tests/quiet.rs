@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use setpoint_api::Key;
-use setpoint_runtime::{Error, Next, Reconcile, for_};
+use setpoint_runtime::{Client, Error, Next, Reconcile, for_};
 use setpoint_testkit::{Cluster, Component, config_map, replica_set};
 
 /// Returns the same result for each reconcile, and counts them.
 struct Always(Arc<AtomicUsize>, fn() -> Next);
 
 impl Reconcile for Always {
-    async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, _: &Key, _: &Client) -> Result<Next, Error> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Ok((self.1)())
     }
@@ -25,7 +25,7 @@ impl Reconcile for Always {
 struct Stuck;
 
 impl Reconcile for Stuck {
-    async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, _: &Key, _: &Client) -> Result<Next, Error> {
         std::future::pending().await
     }
 }

@@ -40,8 +40,8 @@ pub fn add(manager: &mut Manager, namespace: &str, resync: Duration) -> Result<(
     context.lister::<ConfigMap>()?;
     let (edge, own) = (namespace.to_owned(), context.clone());
     manager.add("edge", move |_, stop| run_edge_triggered(own, edge, stop));
-    manager.add_controller(level_triggered(Trigger::Level, namespace, &context));
-    manager.add_controller(level_triggered(Trigger::Resync, namespace, &context).resync_every(resync));
+    manager.add_controller(level_triggered(Trigger::Level, namespace));
+    manager.add_controller(level_triggered(Trigger::Resync, namespace).resync_every(resync));
     Ok(())
 }
 
@@ -137,11 +137,8 @@ async fn run_edge_triggered(
 }
 
 /// Level-triggered: any event of its ConfigMaps enqueues a key, whose reconcile counts them.
-fn level_triggered(trigger: Trigger, namespace: &str, context: &Context) -> Controller {
-    let reconciler = LevelReconciler {
-        trigger,
-        client: context.client.clone(),
-    };
+fn level_triggered(trigger: Trigger, namespace: &str) -> Controller {
+    let reconciler = LevelReconciler { trigger };
     let key = Key::new(namespace, trigger.name());
     let map = move |change: &Change| match trigger.selects(change) {
         true => vec![key.clone()],
@@ -153,17 +150,14 @@ fn level_triggered(trigger: Trigger, namespace: &str, context: &Context) -> Cont
 #[derive(Debug)]
 struct LevelReconciler {
     trigger: Trigger,
-    client: Client,
 }
 
 impl Reconcile for LevelReconciler {
     /// Reads the state from the server, not from the cache: here the cache is fed by the watch that loses events.
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let there = owned_maps(&self.client, key.namespace(), self.trigger)
-            .await?
-            .len();
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
+        let there = owned_maps(client, key.namespace(), self.trigger).await?.len();
         for _ in there..DESIRED {
-            create_map(&self.client, key.namespace(), self.trigger).await?;
+            create_map(client, key.namespace(), self.trigger).await?;
         }
         Ok(Next::Done)
     }

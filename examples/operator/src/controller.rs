@@ -8,10 +8,10 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;
 use setpoint_api::options::{DeleteOptions, DeletionPropagation};
-use setpoint_api::{ApiVerb, Change, Key, Status};
+use setpoint_api::{ApiVerb, Change, Clock, Key, Status};
 use setpoint_client::Object;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Context, Lister, Manager, Patch, Recorder, TypedObject, finalizer, for_};
+use setpoint_runtime::{Client, Lister, Manager, Patch, Recorder, TypedObject, finalizer, for_};
 
 use crate::database::Database;
 use crate::objects::{self, BACKUP_OF, MEMBER_OF, PRIMARY, REPLICA, ROLE, SKIP_LAST};
@@ -28,14 +28,14 @@ const FINALIZE_RECHECK: Duration = Duration::from_secs(60);
 
 /// Adds the operator to a manager.
 pub fn add(manager: &mut Manager) -> Result<(), Error> {
-    let context = manager.context().clone();
+    let context = manager.context();
     let operator = Operator {
         databases: context.lister()?,
         sets: context.lister()?,
         pods: context.lister()?,
         jobs: context.lister()?,
+        clock: context.clock.clone(),
         events: context.events.for_component(NAME),
-        context,
     };
     let controller = for_::<Database>()
         .named(NAME)
@@ -64,19 +64,19 @@ pub(crate) struct Operator {
     sets: Lister<StatefulSet>,
     pods: Lister<Pod>,
     jobs: Lister<Job>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) events: Recorder,
-    pub(crate) context: Context,
 }
 
 impl Reconcile for Operator {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(database) = self.databases.find(key) else {
             return Ok(Next::Done);
         };
-        let databases = self.context.client.namespaced(key.namespace());
+        let databases = client.namespaced(key.namespace());
         let step = async |step| match step {
-            finalizer::Step::Apply(database) => self.sync(&database).await,
-            finalizer::Step::CleanUp(database) => self.finalize(&database).await,
+            finalizer::Step::Apply(database) => self.sync(client, &database).await,
+            finalizer::Step::CleanUp(database) => self.finalize(client, &database).await,
         };
         finalizer::guard(&databases, database, FINALIZER, step).await
     }
@@ -84,36 +84,21 @@ impl Reconcile for Operator {
 
 impl Operator {
     /// Brings a database closer to its desired state.
-    async fn sync(&self, database: &TypedObject<Database>) -> Result<Next, Error> {
+    async fn sync(&self, client: &Client, database: &TypedObject<Database>) -> Result<Next, Error> {
         let version = version(&*database.shared()?);
-        self.install(database, &version).await?;
+        install(client, database, &version).await?;
         let jobs = self.backups(database)?;
         let observed = self.observe(database, &version, &jobs)?;
         let plan = plan(&observed);
         for step in &plan.steps {
-            self.carry_out(database, &observed, step).await?;
+            self.carry_out(client, database, &observed, step).await?;
         }
-        self.prune(database, &jobs).await?;
-        report::report(self, database, &observed, &plan, &jobs).await?;
+        prune(client, database, &jobs).await?;
+        if let Some(updated) = report::new_status(self, database, &observed, &plan, &jobs)? {
+            let databases = client.namespaced::<Database>(database.key().namespace());
+            databases.update_status(&updated).await?;
+        }
         Ok(next(&plan))
-    }
-
-    /// Applies the desired objects. The server changes only what differs.
-    async fn install(&self, database: &TypedObject<Database>, version: &str) -> Result<(), Error> {
-        let members = database.shared()?.spec.members;
-        self.apply(&objects::members_service(database)).await?;
-        self.apply(&objects::primary_service(database)).await?;
-        self.apply(&objects::stateful_set(database, version, members))
-            .await?;
-        Ok(())
-    }
-
-    async fn apply<T: Object>(&self, object: &T) -> Result<(), Status> {
-        let meta = object.meta();
-        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-        let objects = self.context.client.namespaced::<T>(namespace.unwrap_or_default());
-        let patch = Patch::apply(object, NAME)?.force();
-        objects.patch(name.unwrap_or_default(), &patch).await.map(drop)
     }
 
     fn observe(
@@ -137,7 +122,7 @@ impl Operator {
             .iter()
             .find(|job| job.metadata.name.as_ref() == Some(&before));
         Ok(ObservedState {
-            now: self.context.clock.now(),
+            now: self.clock.now(),
             version: version.to_owned(),
             count: usize::try_from(spec.members).unwrap_or(0),
             members: pods.iter().map(|pod| observe::member(pod)).collect(),
@@ -148,62 +133,57 @@ impl Operator {
 
     async fn carry_out(
         &self,
+        client: &Client,
         database: &TypedObject<Database>,
         observed: &ObservedState,
         step: &Step,
     ) -> Result<(), Error> {
         match step {
-            Step::Demote(member) => self.set_role(database, member, REPLICA).await,
+            Step::Demote(member) => set_role(client, database, member, REPLICA).await,
             Step::Promote(member) => {
-                self.set_role(database, member, PRIMARY).await?;
+                set_role(client, database, member, PRIMARY).await?;
                 self.events
                     .normal(database, "Promoted", format!("{member} is the primary now"));
                 Ok(())
             }
             Step::Restart(member) => {
-                self.delete::<Pod>(database, member).await?;
+                delete::<Pod>(client, database, member).await?;
                 let message = format!("{member} is restarted with version {}", observed.version);
                 self.events.normal(database, "Upgrading", message);
                 Ok(())
             }
-            Step::BackUpBefore(version) => self.back_up(database, &before(database, version), version).await,
+            Step::BackUpBefore(version) => {
+                self.back_up(client, database, &before(database, version), version)
+                    .await
+            }
             Step::BackUp => {
                 // The name refers to the previous backup: a retry creates the same Job.
                 let after = observed.schedule.last.map_or(0, |last| last.as_second());
                 let name = format!("{}-after-{after}", database.key().name());
-                self.back_up(database, &name, &observed.version).await
+                self.back_up(client, database, &name, &observed.version).await
             }
-        }
-    }
-
-    /// Sets the role of a member. One that was deleted meanwhile needs none.
-    async fn set_role(
-        &self,
-        database: &TypedObject<Database>,
-        member: &str,
-        role: &str,
-    ) -> Result<(), Error> {
-        let pods = self.context.client.namespaced::<Pod>(database.key().namespace());
-        let patch = Patch::merge(&json!({"metadata": {"labels": {ROLE: role}}}))?;
-        match pods.patch(member, &patch).await {
-            Err(status) if !status.is_not_found() => Err(status.into()),
-            _ => Ok(()),
         }
     }
 
     async fn back_up(
         &self,
+        client: &Client,
         database: &TypedObject<Database>,
         name: &str,
         version: &str,
     ) -> Result<(), Error> {
-        self.create(database, &objects::backup(database, name, version))
+        self.create(client, database, &objects::backup(database, name, version))
             .await
     }
 
     /// Creates a backup Job, unless it exists already.
-    async fn create(&self, database: &TypedObject<Database>, job: &Job) -> Result<(), Error> {
-        let jobs = self.context.client.namespaced::<Job>(database.key().namespace());
+    async fn create(
+        &self,
+        client: &Client,
+        database: &TypedObject<Database>,
+        job: &Job,
+    ) -> Result<(), Error> {
+        let jobs = client.namespaced::<Job>(database.key().namespace());
         match jobs.create(job).await {
             Err(status) if status.is_already_exists() => Ok(()),
             Err(status) => Err(status.into()),
@@ -224,37 +204,9 @@ impl Operator {
             .collect()
     }
 
-    /// Deletes the oldest backups beyond the number to keep.
-    async fn prune(&self, database: &TypedObject<Database>, jobs: &[Arc<Job>]) -> Result<(), Error> {
-        let keep = usize::try_from(database.shared()?.spec.backup.keep).unwrap_or(1);
-        let mut taken: Vec<_> = jobs
-            .iter()
-            .filter_map(|job| Some((observe::taken_at(job)?, job)))
-            .collect();
-        taken.sort_by_key(|(at, _)| *at);
-        let surplus = taken.len().saturating_sub(keep);
-        for (_, job) in &taken[..surplus] {
-            self.delete::<Job>(database, job.metadata.name.as_deref().unwrap_or_default())
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn delete<T: Object>(&self, database: &TypedObject<Database>, name: &str) -> Result<(), Error> {
-        let objects = self.context.client.namespaced::<T>(database.key().namespace());
-        let options = DeleteOptions {
-            propagation_policy: Some(DeletionPropagation::Background),
-            ..DeleteOptions::default()
-        };
-        match objects.delete(name, options).await {
-            Err(status) if !status.is_not_found() => Err(status.into()),
-            _ => Ok(()),
-        }
-    }
-
     /// Takes the last backup. Once it is done, or skipped, the finalizer is removed, and the garbage collector deletes
     /// what the database owns.
-    async fn finalize(&self, database: &TypedObject<Database>) -> Result<Next, Error> {
+    async fn finalize(&self, client: &Client, database: &TypedObject<Database>) -> Result<Next, Error> {
         let own = database.shared()?;
         let skipped = own
             .metadata
@@ -279,10 +231,73 @@ impl Operator {
             }
             None => {
                 let job = objects::last_backup(database, &version(&own));
-                self.create(database, &job).await?;
+                self.create(client, database, &job).await?;
             }
         }
         Ok(Next::After(FINALIZE_RECHECK))
+    }
+}
+
+/// Applies the desired objects. The server changes only what differs.
+async fn install(client: &Client, database: &TypedObject<Database>, version: &str) -> Result<(), Error> {
+    let members = database.shared()?.spec.members;
+    apply(client, &objects::members_service(database)).await?;
+    apply(client, &objects::primary_service(database)).await?;
+    apply(client, &objects::stateful_set(database, version, members)).await?;
+    Ok(())
+}
+
+/// Deletes the oldest backups beyond the number to keep.
+async fn prune(client: &Client, database: &TypedObject<Database>, jobs: &[Arc<Job>]) -> Result<(), Error> {
+    let keep = usize::try_from(database.shared()?.spec.backup.keep).unwrap_or(1);
+    let mut taken: Vec<_> = jobs
+        .iter()
+        .filter_map(|job| Some((observe::taken_at(job)?, job)))
+        .collect();
+    taken.sort_by_key(|(at, _)| *at);
+    let surplus = taken.len().saturating_sub(keep);
+    for (_, job) in &taken[..surplus] {
+        delete::<Job>(client, database, job.metadata.name.as_deref().unwrap_or_default()).await?;
+    }
+    Ok(())
+}
+
+async fn apply<T: Object>(client: &Client, object: &T) -> Result<(), Status> {
+    let meta = object.meta();
+    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+    let objects = client.namespaced::<T>(namespace.unwrap_or_default());
+    let patch = Patch::apply(object, NAME)?.force();
+    objects.patch(name.unwrap_or_default(), &patch).await.map(drop)
+}
+
+/// Sets the role of a member. One that was deleted meanwhile needs none.
+async fn set_role(
+    client: &Client,
+    database: &TypedObject<Database>,
+    member: &str,
+    role: &str,
+) -> Result<(), Error> {
+    let pods = client.namespaced::<Pod>(database.key().namespace());
+    let patch = Patch::merge(&json!({"metadata": {"labels": {ROLE: role}}}))?;
+    match pods.patch(member, &patch).await {
+        Err(status) if !status.is_not_found() => Err(status.into()),
+        _ => Ok(()),
+    }
+}
+
+async fn delete<T: Object>(
+    client: &Client,
+    database: &TypedObject<Database>,
+    name: &str,
+) -> Result<(), Error> {
+    let objects = client.namespaced::<T>(database.key().namespace());
+    let options = DeleteOptions {
+        propagation_policy: Some(DeletionPropagation::Background),
+        ..DeleteOptions::default()
+    };
+    match objects.delete(name, options).await {
+        Err(status) if !status.is_not_found() => Err(status.into()),
+        _ => Ok(()),
     }
 }
 

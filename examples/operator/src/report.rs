@@ -13,19 +13,19 @@ use crate::database::{Database, DatabaseStatus};
 use crate::observe;
 use crate::plan::{Member, ObservedState, Phase, Plan, Role};
 
-/// Updates the status, if it has changed.
-pub(crate) async fn report(
+/// The database with its new status; `None` if the status has not changed. Records an event for each changed condition.
+pub(crate) fn new_status(
     operator: &Operator,
     database: &TypedObject<Database>,
     observed: &ObservedState,
     plan: &Plan,
     jobs: &[Arc<Job>],
-) -> Result<(), Error> {
+) -> Result<Option<Database>, Error> {
     let mut updated = database.to_owned()?;
     let old = updated.status.clone().unwrap_or_default();
     let mut status = facts(&old, observed, jobs);
     status.observed_generation = updated.metadata.generation.unwrap_or(0);
-    let now = operator.context.clock.now();
+    let now = operator.clock.now();
     for new in [ready(observed, plan), upgrading(&updated, plan)] {
         let reason = conditions::find(&old.conditions, &new.type_).map(|old| old.reason.clone());
         if reason.as_ref() != Some(&new.reason) {
@@ -34,15 +34,10 @@ pub(crate) async fn report(
         conditions::set(&mut status.conditions, new, now);
     }
     if updated.status.as_ref() == Some(&status) {
-        return Ok(());
+        return Ok(None);
     }
     updated.status = Some(status);
-    let databases = operator
-        .context
-        .client
-        .namespaced::<Database>(database.key().namespace());
-    databases.update_status(&updated).await?;
-    Ok(())
+    Ok(Some(updated))
 }
 
 fn facts(old: &DatabaseStatus, observed: &ObservedState, jobs: &[Arc<Job>]) -> DatabaseStatus {

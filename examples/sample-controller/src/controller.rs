@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use setpoint_api::Key;
 use setpoint_runtime::queue::{Rate, RateLimits};
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Context, Lister, Manager, Recorder, TypedObject, for_, owner};
+use setpoint_runtime::{Client, Lister, Manager, Recorder, TypedObject, for_, owner};
 
 use crate::foo::{Foo, FooStatus};
 
@@ -30,12 +30,11 @@ const RATE_LIMITS: RateLimits = RateLimits {
 
 /// Adds the controller to a manager.
 pub fn add(manager: &mut Manager) -> Result<(), Error> {
-    let context = manager.context().clone();
+    let context = manager.context();
     let reconciler = FooReconciler {
         foos: context.lister()?,
         deployments: context.lister()?,
         events: context.events.for_component(NAME),
-        context,
     };
     let controller = for_::<Foo>()
         .named(NAME)
@@ -52,11 +51,10 @@ struct FooReconciler {
     foos: Lister<Foo>,
     deployments: Lister<Deployment>,
     events: Recorder,
-    context: Context,
 }
 
 impl Reconcile for FooReconciler {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         // Deleted: the garbage collector deletes its Deployment.
         let Some(foo) = self.foos.find(key) else {
             return Ok(Next::Done);
@@ -67,9 +65,9 @@ impl Reconcile for FooReconciler {
             tracing::warn!(%key, "the foo has no deployment name");
             return Ok(Next::Done);
         }
-        let deployment = self.deployment(&foo, &spec.deployment_name).await?;
-        let deployment = self.resize(deployment, spec.replicas).await?;
-        self.update_status(&foo, &deployment).await?;
+        let deployment = self.deployment(client, &foo, &spec.deployment_name).await?;
+        let deployment = resize(client, deployment, spec.replicas).await?;
+        update_status(client, &foo, &deployment).await?;
         self.events.normal(&foo, "Synced", "Foo synced successfully");
         Ok(Next::Done)
     }
@@ -77,12 +75,17 @@ impl Reconcile for FooReconciler {
 
 impl FooReconciler {
     /// The Deployment of a Foo, created if it does not exist. One with another owner is left alone.
-    async fn deployment(&self, foo: &TypedObject<Foo>, name: &str) -> Result<TypedObject<Deployment>, Error> {
+    async fn deployment(
+        &self,
+        client: &Client,
+        foo: &TypedObject<Foo>,
+        name: &str,
+    ) -> Result<TypedObject<Deployment>, Error> {
         let namespace = foo.key().namespace();
         let deployment = match self.deployments.find(&Key::new(namespace, name)) {
             Some(deployment) => deployment,
             None => {
-                let deployments = self.context.client.namespaced::<Deployment>(namespace);
+                let deployments = client.namespaced::<Deployment>(namespace);
                 deployments.create(&new_deployment(foo, name)?).await?
             }
         };
@@ -93,47 +96,47 @@ impl FooReconciler {
         self.events.warning(foo, "ErrResourceExists", message.clone());
         Err(Error::failed(message))
     }
+}
 
-    /// The Deployment with the replicas of the Foo, if it has them set.
-    async fn resize(
-        &self,
-        deployment: TypedObject<Deployment>,
-        replicas: Option<i32>,
-    ) -> Result<TypedObject<Deployment>, Error> {
-        // Objects from the lister are shared by all readers; a copy can be changed.
-        let mut desired = deployment.to_owned()?;
-        if replicas.is_none() || desired.spec.replicas == replicas {
-            return Ok(deployment);
-        }
-        desired.spec.replicas = replicas;
-        let deployments = self.context.client.namespaced(deployment.key().namespace());
-        // It has the resource version it was read at: after a concurrent write this fails with a conflict and is retried.
-        Ok(deployments.update(&desired).await?)
+/// The Deployment with the replicas of the Foo, if it has them set.
+async fn resize(
+    client: &Client,
+    deployment: TypedObject<Deployment>,
+    replicas: Option<i32>,
+) -> Result<TypedObject<Deployment>, Error> {
+    // Objects from the lister are shared by all readers; a copy can be changed.
+    let mut desired = deployment.to_owned()?;
+    if replicas.is_none() || desired.spec.replicas == replicas {
+        return Ok(deployment);
     }
+    desired.spec.replicas = replicas;
+    let deployments = client.namespaced(deployment.key().namespace());
+    // It has the resource version it was read at: after a concurrent write this fails with a conflict and is retried.
+    Ok(deployments.update(&desired).await?)
+}
 
-    /// Updates the status, if it has changed.
-    async fn update_status(
-        &self,
-        foo: &TypedObject<Foo>,
-        deployment: &TypedObject<Deployment>,
-    ) -> Result<(), Error> {
-        let available = deployment
-            .shared()?
-            .status
-            .as_ref()
-            .and_then(|status| status.available_replicas);
-        let status = FooStatus {
-            available_replicas: available.unwrap_or(0),
-        };
-        let mut updated = foo.to_owned()?;
-        if updated.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        updated.status = Some(status);
-        let foos = self.context.client.namespaced::<Foo>(foo.key().namespace());
-        foos.update_status(&updated).await?;
-        Ok(())
+/// Updates the status, if it has changed.
+async fn update_status(
+    client: &Client,
+    foo: &TypedObject<Foo>,
+    deployment: &TypedObject<Deployment>,
+) -> Result<(), Error> {
+    let available = deployment
+        .shared()?
+        .status
+        .as_ref()
+        .and_then(|status| status.available_replicas);
+    let status = FooStatus {
+        available_replicas: available.unwrap_or(0),
+    };
+    let mut updated = foo.to_owned()?;
+    if updated.status.as_ref() == Some(&status) {
+        return Ok(());
     }
+    updated.status = Some(status);
+    let foos = client.namespaced::<Foo>(foo.key().namespace());
+    foos.update_status(&updated).await?;
+    Ok(())
 }
 
 fn new_deployment(foo: &TypedObject<Foo>, name: &str) -> Result<Deployment, Error> {

@@ -59,7 +59,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         all: context.lister()?,
         services: context.lister()?,
         slices: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
         aggregator: config.aggregator,
     };
@@ -85,7 +84,6 @@ struct ApiServiceAvailability {
     all: Lister<APIService>,
     services: Lister<Service>,
     slices: Lister<EndpointSlice>,
-    client: Client,
     clock: Arc<dyn Clock>,
     aggregator: AggregatorHooks,
 }
@@ -113,14 +111,15 @@ fn service_of(change: &Change) -> Option<Key> {
 }
 
 impl Reconcile for ApiServiceAvailability {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(service) = self.all.find(key) else {
             self.aggregator.metrics.forget(key.name());
             return Ok(Next::Done);
         };
         let api_service = service.shared()?;
         let Some(remote) = RemoteApiService::of(&api_service) else {
-            self.report(&service, &api_service, Availability::local()).await?;
+            self.report(client, &service, &api_service, Availability::local())
+                .await?;
             return Ok(Next::Done);
         };
         let blocked = self.check_service(&api_service)?;
@@ -129,13 +128,13 @@ impl Reconcile for ApiServiceAvailability {
             None => match self.aggregator.probe(remote).await {
                 Ok(()) => Availability::passed(),
                 Err(why) => {
-                    self.report(&service, &api_service, Availability::failed(why.clone()))
+                    self.report(client, &service, &api_service, Availability::failed(why.clone()))
                         .await?;
                     return Err(Error::failed(why));
                 }
             },
         };
-        self.report(&service, &api_service, availability).await?;
+        self.report(client, &service, &api_service, availability).await?;
         Ok(Next::After(RECHECK))
     }
 }
@@ -161,6 +160,7 @@ impl ApiServiceAvailability {
     /// Writes the condition if it changed.
     async fn report(
         &self,
+        client: &Client,
         service: &TypedObject<APIService>,
         api_service: &APIService,
         availability: Availability,
@@ -185,7 +185,7 @@ impl ApiServiceAvailability {
             "status": {"conditions": conditions},
         });
         let patch = Patch::merge(&patch)?.field_manager(MANAGER);
-        let handle = self.client.all::<APIService>();
+        let handle = client.all::<APIService>();
         match handle.patch_status(name, &patch).await {
             Err(status) if status.is_not_found() => return Ok(()),
             written => written?,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use parking_lot::Mutex;
 use setpoint_api::Key;
-use setpoint_runtime::{Context, Controller, Error, Lister, Next, Reconcile};
+use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Reconcile};
 use tokio_util::sync::CancellationToken;
 
 use super::remote::{AggregatorHooks, RemoteApiService};
@@ -37,7 +37,7 @@ struct ApiServiceRegistration {
 }
 
 impl Reconcile for ApiServiceRegistration {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, _: &Client) -> Result<Next, Error> {
         let service = self.all.find(key).map(|service| service.shared()).transpose()?;
         let remote = service.and_then(|service| RemoteApiService::of(&service));
         let mut published = self.published.lock();

@@ -28,7 +28,6 @@ pub async fn run(context: Context, _config: Config, stop: CancellationToken) -> 
     let reconciler = Signer {
         maps: context.lister()?,
         secrets: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
     };
     let info = || Key::new(PUBLIC, CLUSTER_INFO);
@@ -47,7 +46,6 @@ pub async fn run(context: Context, _config: Config, stop: CancellationToken) -> 
 struct Signer {
     maps: Lister<ConfigMap>,
     secrets: Lister<Secret>,
-    client: Client,
     clock: Arc<dyn Clock>,
 }
 
@@ -58,7 +56,7 @@ struct Map {
 }
 
 impl Reconcile for Signer {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.maps.find(key) else {
             return Ok(Next::Done);
         };
@@ -75,7 +73,7 @@ impl Reconcile for Signer {
             .collect();
         let signed = token::signed(&map.data, content, &usable);
         if signed != map.data {
-            self.write(&object, &map.data, &signed).await?;
+            write(client, &object, &map.data, &signed).await?;
         }
         let expirations = tokens.iter().filter_map(|(_, token)| token.expiration());
         let next = expirations
@@ -94,24 +92,24 @@ impl Signer {
             |secret: &TypedObject<Secret>| Some((secret.key().name().to_owned(), secret.decode().ok()?));
         tokens.filter_map(read).collect()
     }
+}
 
-    async fn write(
-        &self,
-        object: &TypedObject<ConfigMap>,
-        before: &BTreeMap<String, String>,
-        after: &BTreeMap<String, String>,
-    ) -> Result<(), Error> {
-        let mut data = json!(after);
-        for removed in before.keys().filter(|name| !after.contains_key(*name)) {
-            data[removed] = Value::Null;
-        }
-        let version = object.resource_version().to_string();
-        let patch = Patch::merge(&json!({"metadata": {"resourceVersion": version}, "data": data}))?;
-        let handle = self.client.dynamic(ConfigMap::resource(), PUBLIC);
-        match handle.patch(CLUSTER_INFO, &patch).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+async fn write(
+    client: &Client,
+    object: &TypedObject<ConfigMap>,
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Result<(), Error> {
+    let mut data = json!(after);
+    for removed in before.keys().filter(|name| !after.contains_key(*name)) {
+        data[removed] = Value::Null;
+    }
+    let version = object.resource_version().to_string();
+    let patch = Patch::merge(&json!({"metadata": {"resourceVersion": version}, "data": data}))?;
+    let handle = client.dynamic(ConfigMap::resource(), PUBLIC);
+    match handle.patch(CLUSTER_INFO, &patch).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
     }
 }
 

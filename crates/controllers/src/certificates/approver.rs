@@ -33,7 +33,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Approver {
         requests: context.lister()?,
-        client: context.client.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<CertificateSigningRequest>()
@@ -46,7 +45,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Approver {
     requests: Lister<CertificateSigningRequest>,
-    client: Client,
 }
 
 /// The response to a SubjectAccessReview.
@@ -61,7 +59,7 @@ struct ReviewStatus {
 }
 
 impl Reconcile for Approver {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.requests.find(key) else {
             return Ok(Next::Done);
         };
@@ -72,8 +70,8 @@ impl Reconcile for Approver {
         let csr = CertificateRequest::read(&request.spec.request.0).map_err(Error::terminal)?;
         let permissions = permissions(&request, &csr);
         for (permission, message) in permissions {
-            if self.is_allowed(&request, permission).await? {
-                self.approve(&object, message).await?;
+            if is_allowed(client, &request, permission).await? {
+                approve(client, &object, message).await?;
                 return Ok(Next::Done);
             }
         }
@@ -97,44 +95,42 @@ fn permissions(request: &Request, csr: &CertificateRequest) -> &'static [(&'stat
     }
 }
 
-impl Approver {
-    /// Whether the requester has this permission.
-    async fn is_allowed(&self, request: &Request, permission: &str) -> Result<bool, Error> {
-        let spec = &request.spec;
-        let review_request = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {
-                "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
-                "resourceAttributes": {
-                    "group": "certificates.k8s.io", "resource": "certificatesigningrequests",
-                    "verb": ApiVerb::Create, "subresource": permission, "version": "*",
-                },
+/// Whether the requester has this permission.
+async fn is_allowed(client: &Client, request: &Request, permission: &str) -> Result<bool, Error> {
+    let spec = &request.spec;
+    let review_request = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {
+            "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
+            "resourceAttributes": {
+                "group": "certificates.k8s.io", "resource": "certificatesigningrequests",
+                "verb": ApiVerb::Create, "subresource": permission, "version": "*",
             },
-        });
-        let reviews = Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews");
-        let verb = Verb::Create(Payload::json(review_request.to_string()), WriteOptions::default());
-        let response = self.client.call(Target::all(reviews), verb).await?;
-        let review: Review = match &response.body {
-            Body::Json(bytes) => serde_json::from_slice(bytes)?,
-            Body::Object(object) => object.decode()?,
-            body => return Err(Status::internal(format_args!("{body:?} is not a review")).into()),
-        };
-        Ok(review.status.allowed)
-    }
+        },
+    });
+    let reviews = Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews");
+    let verb = Verb::Create(Payload::json(review_request.to_string()), WriteOptions::default());
+    let response = client.call(Target::all(reviews), verb).await?;
+    let review: Review = match &response.body {
+        Body::Json(bytes) => serde_json::from_slice(bytes)?,
+        Body::Object(object) => object.decode()?,
+        body => return Err(Status::internal(format_args!("{body:?} is not a review")).into()),
+    };
+    Ok(review.status.allowed)
+}
 
-    async fn approve(&self, object: &Stored, message: &str) -> Result<(), Error> {
-        let condition =
-            json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message});
-        let body = request::with_condition(object, condition)?;
-        let handle = self.client.dynamic(CertificateSigningRequest::resource(), "");
-        let name = object.key().name();
-        match handle
-            .update_subresource(name, "approval", body.to_string())
-            .await
-        {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+async fn approve(client: &Client, object: &Stored, message: &str) -> Result<(), Error> {
+    let condition =
+        json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message});
+    let body = request::with_condition(object, condition)?;
+    let handle = client.dynamic(CertificateSigningRequest::resource(), "");
+    let name = object.key().name();
+    match handle
+        .update_subresource(name, "approval", body.to_string())
+        .await
+    {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
     }
 }
 

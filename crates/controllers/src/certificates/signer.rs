@@ -27,7 +27,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     };
     let reconciler = Signer {
         requests: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
         issuer: Issuer::try_new(authority).map_err(Error::terminal)?,
         longest: SignedDuration::try_from(config.signing_duration).unwrap_or(SignedDuration::MAX),
@@ -43,14 +42,13 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Signer {
     requests: Lister<CertificateSigningRequest>,
-    client: Client,
     clock: Arc<dyn Clock>,
     issuer: Issuer,
     longest: SignedDuration,
 }
 
 impl Reconcile for Signer {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.requests.find(key) else {
             return Ok(Next::Done);
         };
@@ -68,7 +66,7 @@ impl Reconcile for Signer {
                 body
             }
         };
-        let handle = self.client.dynamic(CertificateSigningRequest::resource(), "");
+        let handle = client.dynamic(CertificateSigningRequest::resource(), "");
         match handle
             .update_subresource(key.name(), "status", body.to_string())
             .await

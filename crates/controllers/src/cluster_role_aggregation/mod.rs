@@ -20,7 +20,6 @@ pub const NAME: &str = "clusterrole-aggregation-controller";
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = RoleAggregation {
         roles: context.lister()?,
-        client: context.client.clone(),
     };
     let roles = reconciler.roles.clone();
     Controller::new(NAME, reconciler)
@@ -36,7 +35,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct RoleAggregation {
     roles: Lister<ClusterRole>,
-    client: Client,
 }
 
 /// All aggregated roles: which of them select the changed one is decided when they are reconciled.
@@ -57,7 +55,7 @@ fn aggregated_roles(roles: &Lister<ClusterRole>, change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for RoleAggregation {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.roles.find(key) else {
             return Ok(Next::Done);
         };
@@ -77,7 +75,7 @@ impl Reconcile for RoleAggregation {
             "rules": rules,
         });
         let patch = Patch::apply(&applied, NAME)?.force();
-        self.client.all::<ClusterRole>().patch(key.name(), &patch).await?;
+        client.all::<ClusterRole>().patch(key.name(), &patch).await?;
         Ok(Next::Done)
     }
 }

@@ -30,7 +30,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let key = Key::new("", &name(&config.root_ca));
     let reconciler = Publisher {
         bundles: context.lister()?,
-        client: context.client.clone(),
         certificates: config.root_ca.clone(),
     };
     let start = key.clone();
@@ -53,7 +52,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Publisher {
     bundles: Lister<ClusterTrustBundle>,
-    client: Client,
     certificates: String,
 }
 
@@ -78,8 +76,8 @@ fn name(certificates: &str) -> String {
 }
 
 impl Reconcile for Publisher {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let handle = self.client.dynamic(ClusterTrustBundle::resource(), "");
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
+        let handle = client.dynamic(ClusterTrustBundle::resource(), "");
         let spec = json!({"signerName": SIGNER, "trustBundle": self.certificates});
         match self.bundles.find(key) {
             None => {

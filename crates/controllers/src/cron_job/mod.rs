@@ -45,26 +45,25 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct CronJobs {
     crons: Lister<CronJob>,
     jobs: Lister<Job>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
 }
 
 impl Reconcile for CronJobs {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.crons.find(key) else {
             return Ok(Next::Done);
         };
         let cron = object.to_owned()?;
-        let jobs = self.jobs(&object, &cron).await?;
+        let jobs = self.jobs(client, &object, &cron).await?;
         let mut plan = plan(self.clock.now(), &cron, &jobs);
         for (severity, reason, message) in std::mem::take(&mut plan.events) {
             self.events
                 .record(events::reference(&object), severity, reason, message);
         }
-        self.delete(&object, &plan).await?;
-        let started = self.start(&object, &cron, &mut plan).await;
-        self.report(&object, cron, plan.status).await?;
+        self.delete(client, &object, &plan).await?;
+        let started = self.start(client, &object, &cron, &mut plan).await;
+        report(client, &object, cron, plan.status).await?;
         started?;
         Ok(plan.next.map_or(Next::Done, |next| Next::After(next + SLACK)))
     }
@@ -75,7 +74,6 @@ impl CronJobs {
         Ok(Self {
             crons: context.lister()?,
             jobs: context.lister()?,
-            client: context.client.clone(),
             clock: context.clock.clone(),
             events: context.events.for_component(NAME),
         })
@@ -83,7 +81,12 @@ impl CronJobs {
 
     /// The Jobs of the CronJob. An active one that is not in the cache may be too new for it, so the API
     /// server decides.
-    async fn jobs(&self, object: &TypedObject<CronJob>, cron: &CronJob) -> Result<Vec<Job>, Error> {
+    async fn jobs(
+        &self,
+        client: &Client,
+        object: &TypedObject<CronJob>,
+        cron: &CronJob,
+    ) -> Result<Vec<Job>, Error> {
         let jobs = self.jobs.owned_by(object.uid());
         let jobs: Result<Vec<Job>, Status> = jobs.iter().map(TypedObject::to_owned).collect();
         let mut jobs = jobs?;
@@ -96,7 +99,7 @@ impl CronJobs {
                 continue;
             }
             let name = noted.name.as_deref().unwrap_or_default();
-            match self.jobs_of(object).get(name).await {
+            match jobs_of(client, object).get(name).await {
                 Ok(job) if Some(job.uid()) == noted.uid.as_deref() => jobs.push(job.to_owned()?),
                 Err(status) if !status.is_not_found() => return Err(status.into()),
                 _ => {}
@@ -105,8 +108,8 @@ impl CronJobs {
         Ok(jobs)
     }
 
-    async fn delete(&self, object: &TypedObject<CronJob>, plan: &Plan) -> Result<(), Error> {
-        let jobs = self.jobs_of(object);
+    async fn delete(&self, client: &Client, object: &TypedObject<CronJob>, plan: &Plan) -> Result<(), Error> {
+        let jobs = jobs_of(client, object);
         for job in &plan.delete {
             let options = DeleteOptions {
                 propagation_policy: Some(DeletionPropagation::Background),
@@ -132,13 +135,14 @@ impl CronJobs {
     /// Creates the Job that is due, if there is one, and adds it to the active list.
     async fn start(
         &self,
+        client: &Client,
         object: &TypedObject<CronJob>,
         cron: &CronJob,
         plan: &mut Plan,
     ) -> Result<(), Error> {
         let Some(time) = plan.start else { return Ok(()) };
         let job = new_job(object, cron, time);
-        let jobs = self.jobs_of(object);
+        let jobs = jobs_of(client, object);
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let created = match jobs.create(&job).await {
             Ok(created) => {
@@ -162,28 +166,28 @@ impl CronJobs {
         note_started(&mut plan.status, &created, time);
         Ok(())
     }
+}
 
-    /// Writes the status if it changed.
-    async fn report(
-        &self,
-        object: &TypedObject<CronJob>,
-        mut cron: CronJob,
-        status: CronJobStatus,
-    ) -> Result<(), Error> {
-        if cron.status.clone().unwrap_or_default() == status {
-            return Ok(());
-        }
-        cron.status = Some(status);
-        let handle = self.client.namespaced::<CronJob>(object.key().namespace());
-        match handle.update_status(&cron).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+/// Writes the status if it changed.
+async fn report(
+    client: &Client,
+    object: &TypedObject<CronJob>,
+    mut cron: CronJob,
+    status: CronJobStatus,
+) -> Result<(), Error> {
+    if cron.status.clone().unwrap_or_default() == status {
+        return Ok(());
     }
+    cron.status = Some(status);
+    let handle = client.namespaced::<CronJob>(object.key().namespace());
+    match handle.update_status(&cron).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
+    }
+}
 
-    fn jobs_of(&self, object: &TypedObject<CronJob>) -> Api<Job> {
-        self.client.namespaced(object.key().namespace())
-    }
+fn jobs_of(client: &Client, object: &TypedObject<CronJob>) -> Api<Job> {
+    client.namespaced(object.key().namespace())
 }
 
 fn note_started(status: &mut CronJobStatus, job: &TypedObject<Job>, time: Timestamp) {
@@ -296,7 +300,10 @@ mod tests {
         cluster.advance(Duration::from_secs(61)).await;
         mirror.pause::<Job>();
         for _ in 0..3 {
-            crons.reconcile(&Key::new("default", "tick")).await.unwrap();
+            crons
+                .reconcile(&Key::new("default", "tick"), &context.client)
+                .await
+                .unwrap();
             cluster.settle().await;
             let cron: CronJob = cluster.find("tick").unwrap();
             let active = cron.status.and_then(|status| status.active);
@@ -310,7 +317,10 @@ mod tests {
             ..DeleteOptions::default()
         };
         jobs.delete(&name, options).await.unwrap();
-        crons.reconcile(&Key::new("default", "tick")).await.unwrap();
+        crons
+            .reconcile(&Key::new("default", "tick"), &context.client)
+            .await
+            .unwrap();
         cluster.settle().await;
         let cron: CronJob = cluster.find("tick").unwrap();
         assert_eq!(cron.status.and_then(|status| status.active), None);

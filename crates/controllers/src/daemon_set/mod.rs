@@ -65,7 +65,6 @@ pub(crate) struct DaemonSets {
     pods: Lister<v1::Pod>,
     nodes: Lister<Node>,
     revisions: Lister<ControllerRevision>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
     pod_control: PodControl,
@@ -94,7 +93,7 @@ fn sets_to_enqueue(sets: &Lister<DaemonSet>, change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for DaemonSets {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.sets.find(key) else {
             return Ok(Next::Done);
         };
@@ -108,9 +107,9 @@ impl Reconcile for DaemonSets {
         if object.header().deleting {
             return Ok(Next::Done);
         }
-        let history = self.history(&object, &set, &selector).await?;
+        let history = self.history(client, &object, &set, &selector).await?;
         let hash = revisions::hash_of(&history.update, HASH_LABEL).to_owned();
-        let pods = self.pods_of(&object, &selector, &hash).await?;
+        let pods = self.pods_of(client, &object, &selector, &hash).await?;
         let spec = pod::spec(&set);
         let nodes = self.nodes.list();
         let by_node = by_node(&pods);
@@ -126,9 +125,11 @@ impl Reconcile for DaemonSets {
         let plan = plan(now, strategy(&set, &all_node_pods), &all_node_pods, |node| {
             self.backoff(now, object.uid(), node)
         });
-        let done = self.carry_out(&object, &set, &plan, &hash).await;
-        self.report(&object, &set, plan.counts).await?;
-        self.trim(&object, &set, &history, &pods).await?;
+        let new_pod = |node: &&str| pod::new_pod(&object, &set, node, &hash);
+        let new_pods: Vec<v1::Pod> = plan.create.iter().map(new_pod).collect();
+        let done = self.carry_out(client, &object, &plan, &new_pods).await;
+        report(client, &object, &set, plan.counts).await?;
+        trim(client, &object, &set, &history, &pods).await?;
         done?;
         Ok(plan.recheck.map_or(Next::Done, Next::After))
     }
@@ -145,9 +146,8 @@ impl DaemonSets {
             pods,
             nodes: context.lister()?,
             revisions,
-            client: context.client.clone(),
             clock: context.clock.clone(),
-            pod_control: PodControl::new(context.client.clone(), events.clone()),
+            pod_control: PodControl::new(events.clone()),
             events,
             backoffs: Mutex::default(),
         })
@@ -156,6 +156,7 @@ impl DaemonSets {
     /// The ControllerRevisions of the set's template.
     async fn history(
         &self,
+        client: &Client,
         object: &TypedObject<DaemonSet>,
         set: &DaemonSet,
         selector: &LabelSelector,
@@ -168,17 +169,18 @@ impl DaemonSets {
             collisions: set.status.as_ref().and_then(|status| status.collision_count),
             label: HASH_LABEL,
         };
-        revisions::sync(&self.client, &self.revisions, &revision_owner).await
+        revisions::sync(client, &self.revisions, &revision_owner).await
     }
 
     /// The pods of the set, each with the node it is bound to or targets.
     async fn pods_of(
         &self,
+        client: &Client,
         object: &TypedObject<DaemonSet>,
         selector: &LabelSelector,
         hash: &str,
     ) -> Result<Vec<(String, DaemonPod)>, Error> {
-        let claimed = controller_ref::claim(&self.client, &self.pods, object, selector).await?;
+        let claimed = controller_ref::claim(client, &self.pods, object, selector).await?;
         let with_node = claimed.into_iter().map(|pod| {
             let is_new = pod.label(HASH_LABEL) == Some(hash);
             let pod = Pod::read(pod);
@@ -218,10 +220,10 @@ impl DaemonSets {
 
     async fn carry_out(
         &self,
+        client: &Client,
         object: &TypedObject<DaemonSet>,
-        set: &DaemonSet,
         plan: &Plan<'_>,
-        hash: &str,
+        new_pods: &[v1::Pod],
     ) -> Result<(), Error> {
         for (pod, node) in &plan.ended {
             let key = pod.object().key();
@@ -235,71 +237,73 @@ impl DaemonSets {
                 self.events.normal(object, "SucceededDaemonPod", message);
             }
         }
-        let created = self.create(object, set, plan, hash).await;
-        let deleted = self.delete(object, plan).await;
+        let created = self.create(client, object, new_pods).await;
+        let deleted = self.delete(client, object, plan).await;
         created.and(deleted)
     }
 
     async fn create(
         &self,
+        client: &Client,
         object: &TypedObject<DaemonSet>,
-        set: &DaemonSet,
-        plan: &Plan<'_>,
-        hash: &str,
+        new_pods: &[v1::Pod],
     ) -> Result<(), Error> {
-        let new_pod = |node: &&str| pod::new_pod(object, set, node, hash);
-        let new_pods: Vec<v1::Pod> = plan.create.iter().map(new_pod).collect();
-        let outcome = self.pod_control.create(object, &new_pods).await?;
+        let outcome = self.pod_control.create(client, object, new_pods).await?;
         Ok(outcome.into_result().map(drop)?)
     }
 
-    async fn delete(&self, object: &TypedObject<DaemonSet>, plan: &Plan<'_>) -> Result<(), Error> {
+    async fn delete(
+        &self,
+        client: &Client,
+        object: &TypedObject<DaemonSet>,
+        plan: &Plan<'_>,
+    ) -> Result<(), Error> {
         let victims = plan.delete.iter().copied();
-        Ok(self.pod_control.delete(object, victims).await?)
+        Ok(self.pod_control.delete(client, object, victims).await?)
     }
+}
 
-    /// Writes the status if it changed.
-    async fn report(
-        &self,
-        object: &TypedObject<DaemonSet>,
-        set: &DaemonSet,
-        counts: Counts,
-    ) -> Result<(), Error> {
-        let status = status(set, counts);
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let mut updated = set.clone();
-        updated.status = Some(status);
-        let handle = self.client.namespaced::<DaemonSet>(object.key().namespace());
-        match handle.update_status(&updated).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+/// Writes the status if it changed.
+async fn report(
+    client: &Client,
+    object: &TypedObject<DaemonSet>,
+    set: &DaemonSet,
+    counts: Counts,
+) -> Result<(), Error> {
+    let status = status(set, counts);
+    if set.status.as_ref() == Some(&status) {
+        return Ok(());
     }
+    let mut updated = set.clone();
+    updated.status = Some(status);
+    let handle = client.namespaced::<DaemonSet>(object.key().namespace());
+    match handle.update_status(&updated).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
+    }
+}
 
-    async fn trim(
-        &self,
-        object: &TypedObject<DaemonSet>,
-        set: &DaemonSet,
-        history: &History,
-        pods: &[(String, DaemonPod)],
-    ) -> Result<(), Error> {
-        let in_use: BTreeSet<&str> = pods
-            .iter()
-            .filter_map(|(_, own)| own.pod.object().label(HASH_LABEL))
-            .collect();
-        let is_live = |one: &&ControllerRevision| in_use.contains(revisions::hash_of(one, HASH_LABEL));
-        let mut live: BTreeSet<String> = history
-            .all
-            .iter()
-            .filter(is_live)
-            .map(|one| revisions::name(one).to_owned())
-            .collect();
-        live.insert(revisions::name(&history.update).to_owned());
-        let handle = self.client.namespaced(object.key().namespace());
-        revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
-    }
+async fn trim(
+    client: &Client,
+    object: &TypedObject<DaemonSet>,
+    set: &DaemonSet,
+    history: &History,
+    pods: &[(String, DaemonPod)],
+) -> Result<(), Error> {
+    let in_use: BTreeSet<&str> = pods
+        .iter()
+        .filter_map(|(_, own)| own.pod.object().label(HASH_LABEL))
+        .collect();
+    let is_live = |one: &&ControllerRevision| in_use.contains(revisions::hash_of(one, HASH_LABEL));
+    let mut live: BTreeSet<String> = history
+        .all
+        .iter()
+        .filter(is_live)
+        .map(|one| revisions::name(one).to_owned())
+        .collect();
+    live.insert(revisions::name(&history.update).to_owned());
+    let handle = client.namespaced(object.key().namespace());
+    revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
 }
 
 /// The set's update strategy in numbers of nodes.

@@ -105,9 +105,12 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
         .await;
     cluster.settle().await;
     cluster.interceptor.clear();
-    let sets = DaemonSets::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let sets = DaemonSets::new(&context).unwrap();
     for _ in 0..10 {
-        sets.reconcile(&Key::new("default", "agent")).await.unwrap();
+        sets.reconcile(&Key::new("default", "agent"), &context.client)
+            .await
+            .unwrap();
     }
     assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }

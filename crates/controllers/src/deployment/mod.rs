@@ -24,7 +24,7 @@ use setpoint_runtime::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::deployment::plan::{Plan, Step, plan};
+use crate::deployment::plan::{Step, plan};
 use crate::deployment::status::{RolloutEvent, StatusInput};
 use crate::pod_control::is_namespace_terminating;
 use crate::selector_view::selector_of;
@@ -56,7 +56,6 @@ pub(crate) struct Deployments {
     deployments: Lister<Deployment>,
     sets: Lister<ReplicaSet>,
     pods: Lister<Pod>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
 }
@@ -74,23 +73,32 @@ fn owners_of_deleted(sets: &Lister<ReplicaSet>, change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for Deployments {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.deployments.find(key) else {
             return Ok(Next::Done);
         };
         let deployment = object.to_owned()?;
         if deployment.spec.selector == meta::LabelSelector::default() {
-            return self.report_selecting_all(&object, deployment).await;
+            return self.report_selecting_all(client, &object, deployment).await;
         }
         let selector = label_selector(&deployment.spec.selector).map_err(Error::terminal)?;
-        let claimed = controller_ref::claim(&self.client, &self.sets, &object, &selector).await?;
+        let claimed = controller_ref::claim(client, &self.sets, &object, &selector).await?;
         let claimed: Result<Vec<ReplicaSet>, Status> = claimed
             .into_iter()
             .map(|set| TypedObject::new(set).to_owned())
             .collect();
         let sets = claimed?;
         let plan = plan(&deployment, &sets, || self.old_pods_run(&deployment, &sets));
-        self.carry_out(&object, &deployment, &sets, plan).await
+        let (new, _) = sets::split(&deployment, &sets);
+        let input = StatusInput {
+            now: self.clock.now(),
+            deployment: &deployment,
+            new,
+            all: &sets,
+            status_mode: plan.status_mode,
+            event: RolloutEvent::None,
+        };
+        self.carry_out(client, &object, input, plan.step).await
     }
 }
 
@@ -102,7 +110,6 @@ impl Deployments {
             deployments: context.lister()?,
             sets,
             pods: context.lister()?,
-            client: context.client.clone(),
             clock: context.clock.clone(),
             events: context.events.for_component(NAME),
         })
@@ -111,6 +118,7 @@ impl Deployments {
     /// A Deployment that selects all pods gets a warning event and is not reconciled.
     async fn report_selecting_all(
         &self,
+        client: &Client,
         object: &TypedObject<Deployment>,
         mut deployment: Deployment,
     ) -> Result<Next, Error> {
@@ -120,7 +128,7 @@ impl Deployments {
         let status = deployment.status.get_or_insert_default();
         if status.observed_generation < generation {
             status.observed_generation = generation;
-            self.deployments_of(object).update_status(&deployment).await?;
+            deployments_of(client, object).update_status(&deployment).await?;
         }
         Ok(Next::Done)
     }
@@ -136,43 +144,36 @@ impl Deployments {
     /// Carries out the step and writes the status.
     async fn carry_out(
         &self,
+        client: &Client,
         object: &TypedObject<Deployment>,
-        deployment: &Deployment,
-        sets: &[ReplicaSet],
-        plan: Plan,
+        mut input: StatusInput<'_>,
+        step: Step,
     ) -> Result<Next, Error> {
-        let (new, _) = sets::split(deployment, sets);
-        let mut input = StatusInput {
-            now: self.clock.now(),
-            deployment,
-            new,
-            all: sets,
-            status_mode: plan.status_mode,
-            event: RolloutEvent::None,
-        };
-        match plan.step {
+        match step {
             Step::Nothing => {}
-            Step::Create(set) => return self.create(object, input, *set).await,
+            Step::Create(set) => return self.create(client, object, input, *set).await,
             Step::Amend(set) => {
-                self.sets_of(object).update(&set).await?;
+                sets_of(client, object).update(&set).await?;
             }
-            Step::Resize(resized) => self.resize(object, &resized).await?,
-            Step::Clean(excess_sets) => self.clean(object, &excess_sets).await?,
+            Step::Resize(resized) => self.resize(client, object, &resized).await?,
+            Step::Clean(excess_sets) => clean(client, object, &excess_sets).await?,
         }
         input.now = self.clock.now();
-        self.report(object, input, new.map(sets::revision)).await
+        let revision = input.new.map(sets::revision);
+        self.report(client, object, input, revision).await
     }
 
     /// Creates the ReplicaSet of the newest template.
     async fn create(
         &self,
+        client: &Client,
         object: &TypedObject<Deployment>,
         input: StatusInput<'_>,
         mut set: ReplicaSet,
     ) -> Result<Next, Error> {
         set.metadata.owner_references = Some(vec![owner::controller_reference(object)]);
         let name = set.metadata.name.clone().unwrap_or_default();
-        match self.sets_of(object).create(&set).await {
+        match sets_of(client, object).create(&set).await {
             Ok(_) => {
                 let replicas = sets::replicas(&set);
                 if replicas > 0 {
@@ -180,11 +181,12 @@ impl Deployments {
                     self.events.normal(object, "ScalingReplicaSet", message);
                 }
                 let event = RolloutEvent::Created(&name);
-                self.report(object, StatusInput { event, ..input }, Some(sets::revision(&set)))
+                let input = StatusInput { event, ..input };
+                self.report(client, object, input, Some(sets::revision(&set)))
                     .await
             }
             Err(status) if status.is_already_exists() => {
-                self.handle_name_collision(object, input.deployment, &name).await
+                handle_name_collision(client, object, input.deployment, &name).await
             }
             Err(status) if is_namespace_terminating(&status) => Ok(Next::Done),
             Err(status) => {
@@ -192,36 +194,20 @@ impl Deployments {
                 let message = format!("Failed to create new replica set {name:?}: {why}");
                 self.events.warning(object, "ReplicaSetCreateError", message);
                 let event = RolloutEvent::NotCreated(&name, &why);
-                self.report(object, StatusInput { event, ..input }, None).await?;
+                self.report(client, object, StatusInput { event, ..input }, None)
+                    .await?;
                 Err(status.into())
             }
         }
     }
 
-    /// A set of that name exists already. If it is not ours, the next name uses another collision count.
-    async fn handle_name_collision(
-        &self,
-        object: &TypedObject<Deployment>,
-        deployment: &Deployment,
-        name: &str,
-    ) -> Result<Next, Error> {
-        let there = self.sets_of(object).get(name).await?;
-        let is_ours = there.controller().is_some_and(|owner| owner.uid == object.uid());
-        if !is_ours || !sets::has_template(&there.to_owned()?, &deployment.spec.template) {
-            let mut updated = deployment.clone();
-            let status = updated.status.get_or_insert_default();
-            status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-            self.deployments_of(object).update_status(&updated).await?;
-        }
-        Err(Error::failed(format!("replica set {name} already exists")))
-    }
-
     async fn resize(
         &self,
+        client: &Client,
         object: &TypedObject<Deployment>,
         resized: &[(i32, ReplicaSet)],
     ) -> Result<(), Error> {
-        let handle = self.sets_of(object);
+        let handle = sets_of(client, object);
         for (before, set) in resized {
             handle.update(set).await?;
             let (name, after) = (
@@ -237,26 +223,10 @@ impl Deployments {
         Ok(())
     }
 
-    async fn clean(&self, object: &TypedObject<Deployment>, excess_sets: &[ReplicaSet]) -> Result<(), Error> {
-        let handle = self.sets_of(object);
-        for set in excess_sets {
-            let options = DeleteOptions {
-                uid: set.metadata.uid.clone(),
-                propagation_policy: Some(DeletionPropagation::Background),
-                ..DeleteOptions::default()
-            };
-            let name = set.metadata.name.as_deref().unwrap_or_default();
-            match handle.delete(name, options).await {
-                Err(status) if status.is_not_found() => {}
-                deleted => drop(deleted?),
-            }
-        }
-        Ok(())
-    }
-
     /// Writes the status and the revision annotation if they changed.
     async fn report(
         &self,
+        client: &Client,
         object: &TypedObject<Deployment>,
         input: StatusInput<'_>,
         revision: Option<i64>,
@@ -278,7 +248,7 @@ impl Deployments {
             let annotations = updated.metadata.annotations.get_or_insert_default();
             annotations.insert(sets::REVISION.to_owned(), revision);
         }
-        match self.deployments_of(object).update_status(&updated).await {
+        match deployments_of(client, object).update_status(&updated).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| next)?),
         }
@@ -288,14 +258,53 @@ impl Deployments {
         let deadline = status::deadline_in(self.clock.now(), input.deployment, status);
         deadline.map_or(Next::Done, Next::After)
     }
+}
 
-    fn deployments_of(&self, object: &TypedObject<Deployment>) -> Api<Deployment> {
-        self.client.namespaced(object.key().namespace())
+/// A set of that name exists already. If it is not ours, the next name uses another collision count.
+async fn handle_name_collision(
+    client: &Client,
+    object: &TypedObject<Deployment>,
+    deployment: &Deployment,
+    name: &str,
+) -> Result<Next, Error> {
+    let there = sets_of(client, object).get(name).await?;
+    let is_ours = there.controller().is_some_and(|owner| owner.uid == object.uid());
+    if !is_ours || !sets::has_template(&there.to_owned()?, &deployment.spec.template) {
+        let mut updated = deployment.clone();
+        let status = updated.status.get_or_insert_default();
+        status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+        deployments_of(client, object).update_status(&updated).await?;
     }
+    Err(Error::failed(format!("replica set {name} already exists")))
+}
 
-    fn sets_of(&self, object: &TypedObject<Deployment>) -> Api<ReplicaSet> {
-        self.client.namespaced(object.key().namespace())
+async fn clean(
+    client: &Client,
+    object: &TypedObject<Deployment>,
+    excess_sets: &[ReplicaSet],
+) -> Result<(), Error> {
+    let handle = sets_of(client, object);
+    for set in excess_sets {
+        let options = DeleteOptions {
+            uid: set.metadata.uid.clone(),
+            propagation_policy: Some(DeletionPropagation::Background),
+            ..DeleteOptions::default()
+        };
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        match handle.delete(name, options).await {
+            Err(status) if status.is_not_found() => {}
+            deleted => drop(deleted?),
+        }
     }
+    Ok(())
+}
+
+fn deployments_of(client: &Client, object: &TypedObject<Deployment>) -> Api<Deployment> {
+    client.namespaced(object.key().namespace())
+}
+
+fn sets_of(client: &Client, object: &TypedObject<Deployment>) -> Api<ReplicaSet> {
+    client.namespaced(object.key().namespace())
 }
 
 #[cfg(test)]

@@ -279,9 +279,13 @@ async fn cl5_further_reconciles_of_a_settled_deployment_write_nothing() {
     cluster.advance(Duration::from_secs(1)).await;
     cluster.settle().await;
     cluster.interceptor.clear();
-    let deployments = Deployments::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let deployments = Deployments::new(&context).unwrap();
     for _ in 0..20 {
-        deployments.reconcile(&Key::new("default", "web")).await.unwrap();
+        deployments
+            .reconcile(&Key::new("default", "web"), &context.client)
+            .await
+            .unwrap();
     }
     assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }

@@ -81,7 +81,6 @@ struct DeviceTaintEviction {
     claims: Lister<ResourceClaim>,
     slices: Lister<ResourceSlice>,
     rules: Lister<DeviceTaintRule>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
     /// The pods (by uid) whose eviction is scheduled.
@@ -132,10 +131,10 @@ fn items_of_slice(claims: &Lister<ResourceClaim>, change: &Change) -> Vec<WorkIt
 }
 
 impl Reconcile<WorkItem> for DeviceTaintEviction {
-    async fn reconcile(&self, item: &WorkItem) -> Result<Next, Error> {
+    async fn reconcile(&self, item: &WorkItem, client: &Client) -> Result<Next, Error> {
         match item {
-            WorkItem::Pod(key) => self.sync_pod(key).await,
-            WorkItem::Rule(key) => self.sync_rule(key).await,
+            WorkItem::Pod(key) => self.sync_pod(client, key).await,
+            WorkItem::Rule(key) => self.sync_rule(client, key).await,
         }
     }
 }
@@ -155,7 +154,6 @@ impl DeviceTaintEviction {
             claims: context.lister()?,
             slices,
             rules: context.lister()?,
-            client: context.client.clone(),
             clock: context.clock.clone(),
             events: context.events.for_component(NAME),
             pending: Mutex::default(),
@@ -163,7 +161,7 @@ impl DeviceTaintEviction {
         })
     }
 
-    async fn sync_pod(&self, key: &Key) -> Result<Next, Error> {
+    async fn sync_pod(&self, client: &Client, key: &Key) -> Result<Next, Error> {
         let Some(pod) = self.pods.find(key).filter(|pod| !pod.header().deleting) else {
             return Ok(Next::Done);
         };
@@ -178,18 +176,23 @@ impl DeviceTaintEviction {
             self.pending.lock().insert(pod.uid().to_owned());
             return Ok(Next::After(left));
         }
-        self.evict(&pod, &eviction).await?;
+        self.evict(client, &pod, &eviction).await?;
         Ok(Next::Done)
     }
 
-    async fn evict(&self, pod: &TypedObject<v1::Pod>, eviction: &Eviction) -> Result<(), Error> {
+    async fn evict(
+        &self,
+        client: &Client,
+        pod: &TypedObject<v1::Pod>,
+        eviction: &Eviction,
+    ) -> Result<(), Error> {
         self.events
             .normal(pod, "DeviceTaintManagerEviction", "Marking for deletion");
         let cause = Cause {
             reason: "DeletionByDeviceTaintManager",
             message: "Device Taint manager: deleting due to NoExecute taint",
         };
-        eviction::evict(&self.client, self.clock.now(), pod, cause).await?;
+        eviction::evict(client, self.clock.now(), pod, cause).await?;
         self.pending.lock().remove(pod.uid());
         let mut evicted = self.evicted.lock();
         for rule in &eviction.rules {
@@ -235,7 +238,7 @@ impl DeviceTaintEviction {
     }
 
     /// Writes the progress of a rule, not too often. A rule with effect None reports once what it would evict.
-    async fn sync_rule(&self, key: &Key) -> Result<Next, Error> {
+    async fn sync_rule(&self, client: &Client, key: &Key) -> Result<Next, Error> {
         let Some(object) = self.rules.find(key) else {
             return Ok(Next::Done);
         };
@@ -266,7 +269,7 @@ impl DeviceTaintEviction {
             last_transition_time: old.last_transition_time,
         };
         if new != old {
-            self.apply_condition(&object, &new).await?;
+            self.apply_condition(client, &object, &new).await?;
         }
         Ok(Next::Done)
     }
@@ -322,6 +325,7 @@ impl DeviceTaintEviction {
 
     async fn apply_condition(
         &self,
+        client: &Client,
         object: &TypedObject<DeviceTaintRule>,
         condition: &Condition,
     ) -> Result<(), Error> {
@@ -338,7 +342,7 @@ impl DeviceTaintEviction {
                 "lastTransitionTime": api_time::from_timestamp(self.clock.now()),
             }]},
         });
-        let rules = self.client.all::<DeviceTaintRule>();
+        let rules = client.all::<DeviceTaintRule>();
         let patch = Patch::apply(&body, NAME)?.force();
         match rules.patch_status(object.key().name(), &patch).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),

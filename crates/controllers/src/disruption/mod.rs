@@ -57,7 +57,6 @@ pub(crate) struct Budgets {
     sets: Lister<ReplicaSet>,
     stateful_sets: Lister<StatefulSet>,
     controllers: Lister<ReplicationController>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
 }
@@ -101,7 +100,7 @@ fn budgets_to_enqueue(budgets: &Lister<PodDisruptionBudget>, change: &Change) ->
 }
 
 impl Reconcile for Budgets {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.budgets.find(key) else {
             return Ok(Next::Done);
         };
@@ -118,6 +117,7 @@ impl Reconcile for Budgets {
             Ok(scale) => {
                 let target = target(&budget, pods.len(), scale);
                 self.report(
+                    client,
                     &object,
                     budget.clone(),
                     plan(self.clock.now(), &budget, &pods, target),
@@ -134,7 +134,7 @@ impl Reconcile for Budgets {
                     not_deleted: Vec::new(),
                     recheck: None,
                 };
-                self.report(&object, budget, nothing_else).await?;
+                self.report(client, &object, budget, nothing_else).await?;
                 Err(Error::failed(why))
             }
         }
@@ -150,7 +150,6 @@ impl Budgets {
             sets: context.lister()?,
             stateful_sets: context.lister()?,
             controllers: context.lister()?,
-            client: context.client.clone(),
             clock: context.clock.clone(),
             events: context.events.for_component("controllermanager"),
         })
@@ -219,6 +218,7 @@ impl Budgets {
     /// Writes the status if it changed.
     async fn report(
         &self,
+        client: &Client,
         object: &TypedObject<PodDisruptionBudget>,
         mut budget: PodDisruptionBudget,
         plan: Plan,
@@ -237,9 +237,7 @@ impl Budgets {
             return Ok(next);
         }
         budget.status = Some(plan.status);
-        let handle = self
-            .client
-            .namespaced::<PodDisruptionBudget>(object.key().namespace());
+        let handle = client.namespaced::<PodDisruptionBudget>(object.key().namespace());
         match handle.update_status(&budget).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| next)?),

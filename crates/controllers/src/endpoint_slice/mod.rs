@@ -48,7 +48,6 @@ pub(crate) struct Slices {
     slices: Lister<EndpointSlice>,
     pods: Lister<Pod>,
     nodes: Lister<Node>,
-    client: Client,
 }
 
 /// The Service of a slice that this controller manages.
@@ -79,7 +78,7 @@ fn services_to_enqueue(services: &Lister<Service>, change: &Change) -> Vec<Key> 
 }
 
 impl Reconcile for Slices {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.services.find(key) else {
             return Ok(Next::Done);
         };
@@ -90,7 +89,7 @@ impl Reconcile for Slices {
         let slices = self.slices_of(key)?;
         let pods = endpoint_pods::selected_by(&self.pods, key.namespace(), &service);
         let plan = plan(&service, &pods, &slices, |node| self.zone(node));
-        self.carry_out(&object, plan).await?;
+        carry_out(client, &object, plan).await?;
         Ok(Next::Done)
     }
 }
@@ -102,7 +101,6 @@ impl Slices {
             slices: context.lister()?,
             pods: context.lister()?,
             nodes: context.lister()?,
-            client: context.client.clone(),
         })
     }
 
@@ -120,25 +118,25 @@ impl Slices {
         let node = self.nodes.find(&Key::new("", node))?;
         node.label(ZONE).map(ToOwned::to_owned)
     }
+}
 
-    async fn carry_out(&self, service: &TypedObject<Service>, plan: Plan) -> Result<(), Error> {
-        let handle = self.client.namespaced::<EndpointSlice>(service.key().namespace());
-        for mut slice in plan.create {
-            slice.metadata.owner_references = Some(vec![owner::controller_reference(service)]);
-            handle.create(&slice).await?;
-        }
-        for slice in plan.update {
-            handle.update(&slice).await?;
-        }
-        for slice in plan.delete {
-            let name = slice.metadata.name.as_deref().unwrap_or_default();
-            match handle.delete(name, DeleteOptions::default()).await {
-                Err(status) if status.is_not_found() => {}
-                deleted => drop(deleted?),
-            }
-        }
-        Ok(())
+async fn carry_out(client: &Client, service: &TypedObject<Service>, plan: Plan) -> Result<(), Error> {
+    let handle = client.namespaced::<EndpointSlice>(service.key().namespace());
+    for mut slice in plan.create {
+        slice.metadata.owner_references = Some(vec![owner::controller_reference(service)]);
+        handle.create(&slice).await?;
     }
+    for slice in plan.update {
+        handle.update(&slice).await?;
+    }
+    for slice in plan.delete {
+        let name = slice.metadata.name.as_deref().unwrap_or_default();
+        match handle.delete(name, DeleteOptions::default()).await {
+            Err(status) if status.is_not_found() => {}
+            deleted => drop(deleted?),
+        }
+    }
+    Ok(())
 }
 
 /// Whether the Service has a selector, so that this controller manages its slices.

@@ -114,9 +114,13 @@ async fn cl5_further_reconciles_write_nothing() {
         .await;
     cluster.settle().await;
     cluster.interceptor.clear();
-    let slices = Slices::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let slices = Slices::new(&context).unwrap();
     for _ in 0..10 {
-        slices.reconcile(&Key::new("default", "web")).await.unwrap();
+        slices
+            .reconcile(&Key::new("default", "web"), &context.client)
+            .await
+            .unwrap();
     }
     assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }

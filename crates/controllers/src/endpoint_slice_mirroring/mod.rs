@@ -28,7 +28,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         services: context.lister()?,
         endpoints: context.lister()?,
         slices: context.lister()?,
-        client: context.client.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<Endpoints>()
@@ -45,7 +44,6 @@ struct SliceMirroring {
     services: Lister<Service>,
     endpoints: Lister<Endpoints>,
     slices: Lister<EndpointSlice>,
-    client: Client,
 }
 
 /// The Endpoints object that a mirrored slice belongs to.
@@ -60,7 +58,7 @@ fn mirrored(change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for SliceMirroring {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let endpoints = self.endpoints.find(key).filter(|own| !own.header().deleting);
         let service = self
             .services
@@ -85,9 +83,9 @@ impl Reconcile for SliceMirroring {
             }
         }
         if let Some(owner) = &endpoints {
-            self.write(owner, missing, &mut outdated).await?;
+            write(client, owner, missing, &mut outdated).await?;
         }
-        let handle = self.client.namespaced::<EndpointSlice>(key.namespace());
+        let handle = client.namespaced::<EndpointSlice>(key.namespace());
         for slice in outdated {
             let name = slice.metadata.name.unwrap_or_default();
             match handle.delete(&name, DeleteOptions::default()).await {
@@ -107,36 +105,35 @@ impl SliceMirroring {
         };
         slices.iter().filter(is_ours).map(TypedObject::to_owned).collect()
     }
+}
 
-    /// Writes the missing slices, updating outdated ones of the same address type where there are some.
-    async fn write(
-        &self,
-        owner: &TypedObject<Endpoints>,
-        missing: Vec<EndpointSlice>,
-        outdated: &mut Vec<EndpointSlice>,
-    ) -> Result<(), Error> {
-        let handle = self.client.namespaced::<EndpointSlice>(owner.key().namespace());
-        for mut slice in missing {
-            let replaced = outdated
-                .iter()
-                .position(|own| own.address_type == slice.address_type);
-            match replaced.map(|at| outdated.remove(at)) {
-                Some(old) => {
-                    let (labels, annotations) =
-                        (slice.metadata.labels.take(), slice.metadata.annotations.take());
-                    slice.metadata = old.metadata;
-                    slice.metadata.labels = labels;
-                    slice.metadata.annotations = annotations;
-                    handle.update(&slice).await?;
-                }
-                None => {
-                    slice.metadata.owner_references = Some(vec![owner::controller_reference(owner)]);
-                    handle.create(&slice).await?;
-                }
+/// Writes the missing slices, updating outdated ones of the same address type where there are some.
+async fn write(
+    client: &Client,
+    owner: &TypedObject<Endpoints>,
+    missing: Vec<EndpointSlice>,
+    outdated: &mut Vec<EndpointSlice>,
+) -> Result<(), Error> {
+    let handle = client.namespaced::<EndpointSlice>(owner.key().namespace());
+    for mut slice in missing {
+        let replaced = outdated
+            .iter()
+            .position(|own| own.address_type == slice.address_type);
+        match replaced.map(|at| outdated.remove(at)) {
+            Some(old) => {
+                let (labels, annotations) = (slice.metadata.labels.take(), slice.metadata.annotations.take());
+                slice.metadata = old.metadata;
+                slice.metadata.labels = labels;
+                slice.metadata.annotations = annotations;
+                handle.update(&slice).await?;
+            }
+            None => {
+                slice.metadata.owner_references = Some(vec![owner::controller_reference(owner)]);
+                handle.create(&slice).await?;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         services: context.lister()?,
         endpoints: context.lister()?,
         pods: context.lister()?,
-        client: context.client.clone(),
     };
     let services = reconciler.services.clone();
     Controller::new(NAME, reconciler)
@@ -42,13 +41,12 @@ struct EndpointsReconciler {
     services: Lister<Service>,
     endpoints: Lister<Endpoints>,
     pods: Lister<Pod>,
-    client: Client,
 }
 
 impl Reconcile for EndpointsReconciler {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.services.find(key) else {
-            return self.remove(key).await;
+            return self.remove(client, key).await;
         };
         let service = object.to_owned()?;
         let is_ours = service
@@ -65,7 +63,7 @@ impl Reconcile for EndpointsReconciler {
             .transpose()?;
         let pods = endpoint_pods::selected_by(&self.pods, key.namespace(), &service);
         let desired = desired(&service, &pods, current.as_ref());
-        let handle = self.client.namespaced::<Endpoints>(key.namespace());
+        let handle = client.namespaced::<Endpoints>(key.namespace());
         match current {
             None => drop(handle.create(&desired).await?),
             Some(current) if current != desired => drop(handle.update(&desired).await?),
@@ -77,7 +75,7 @@ impl Reconcile for EndpointsReconciler {
 
 impl EndpointsReconciler {
     /// Deletes the Endpoints object of a deleted Service, unless a user wrote it.
-    async fn remove(&self, key: &Key) -> Result<Next, Error> {
+    async fn remove(&self, client: &Client, key: &Key) -> Result<Next, Error> {
         let Some(left) = self.endpoints.find(key) else {
             return Ok(Next::Done);
         };
@@ -85,7 +83,7 @@ impl EndpointsReconciler {
             return Ok(Next::Done);
         }
         let options = DeleteOptions::with_uid(left.uid());
-        let handle = self.client.namespaced::<Endpoints>(key.namespace());
+        let handle = client.namespaced::<Endpoints>(key.namespace());
         match handle.delete(key.name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
             deleted => Ok(deleted.map(|_| Next::Done)?),

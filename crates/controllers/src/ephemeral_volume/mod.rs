@@ -17,7 +17,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Ephemeral {
         pods: context.lister()?,
         claims: context.lister()?,
-        client: context.client.clone(),
         events: context.events.for_component("ephemeral_volume"),
     };
     let pods = reconciler.pods.clone();
@@ -40,7 +39,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct Ephemeral {
     pods: Lister<Pod>,
     claims: Lister<PersistentVolumeClaim>,
-    client: Client,
     events: Recorder,
 }
 
@@ -58,7 +56,7 @@ fn owner_of_deleted_claim(pods: &Lister<Pod>, change: &Change) -> Option<Key> {
 }
 
 impl Reconcile for Ephemeral {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.pods.find(key).filter(|object| !object.header().deleting) else {
             return Ok(Next::Done);
         };
@@ -67,7 +65,7 @@ impl Reconcile for Ephemeral {
             let name = volume.claim_name(key.name()).unwrap_or_default();
             let Some(source) = volume.ephemeral else { continue };
             let ensured = self
-                .ensure_claim(&object, &name, source.volume_claim_template)
+                .ensure_claim(client, &object, &name, source.volume_claim_template)
                 .await;
             if let Err(why) = ensured {
                 let message = format!("ephemeral volume {}: {why}", volume.name);
@@ -81,7 +79,13 @@ impl Reconcile for Ephemeral {
 
 impl Ephemeral {
     /// Creates the claim of a volume if it does not exist. One of that name that the pod does not own is an error.
-    async fn ensure_claim(&self, object: &Stored, name: &str, mut template: Value) -> Result<(), String> {
+    async fn ensure_claim(
+        &self,
+        client: &Client,
+        object: &Stored,
+        name: &str,
+        mut template: Value,
+    ) -> Result<(), String> {
         let (namespace, pod) = (object.key().namespace(), object.key().name());
         if let Some(claim) = self.claims.find(&Key::new(namespace, name)) {
             return match claim.controller().is_some_and(|owner| owner.uid == object.uid()) {
@@ -105,7 +109,7 @@ impl Ephemeral {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": metadata, "spec": template["spec"].take(),
         });
-        let handle = self.client.dynamic(PersistentVolumeClaim::resource(), namespace);
+        let handle = client.dynamic(PersistentVolumeClaim::resource(), namespace);
         let created = handle.create(body.to_string()).await;
         created
             .map(drop)

@@ -24,7 +24,6 @@ pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error>
     let reconciler = FlowSchemas {
         schemas: context.lister()?,
         levels: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
     };
     let schemas = reconciler.schemas.clone();
@@ -43,7 +42,6 @@ pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error>
 struct FlowSchemas {
     schemas: Lister<FlowSchema>,
     levels: Lister<PriorityLevelConfiguration>,
-    client: Client,
     clock: Arc<dyn Clock>,
 }
 
@@ -59,7 +57,7 @@ fn level_of(schema: &TypedObject<FlowSchema>) -> Option<String> {
 }
 
 impl Reconcile for FlowSchemas {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(schema) = self.schemas.find(key) else {
             return Ok(Next::Done);
         };
@@ -81,11 +79,7 @@ impl Reconcile for FlowSchemas {
             "status": {"conditions": [condition]},
         });
         let patch = Patch::apply(&applied, MANAGER)?.force();
-        let written = self
-            .client
-            .all::<FlowSchema>()
-            .patch_status(key.name(), &patch)
-            .await;
+        let written = client.all::<FlowSchema>().patch_status(key.name(), &patch).await;
         match written {
             // The object was deleted or replaced, and that event enqueues the key again.
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),

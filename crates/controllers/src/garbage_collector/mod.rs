@@ -37,10 +37,7 @@ const UNKNOWN_OWNER: Duration = Duration::from_secs(60);
 /// Runs the controller over the served resources until stopped.
 pub async fn run(context: Context, served: ServedResources, stop: CancellationToken) -> Result<(), Error> {
     let graph = Arc::new(Graph::new(context.caches.clone()));
-    let collector = Collector {
-        graph: graph.clone(),
-        client: context.client.clone(),
-    };
+    let collector = Collector { graph: graph.clone() };
     let (names, list) = watch::channel(graph.update(&served.now()));
     let refs_to_enqueue = graph.clone();
     let controller = Controller::new(NAME, collector)
@@ -58,21 +55,20 @@ pub async fn run(context: Context, served: ServedResources, stop: CancellationTo
 #[derive(Debug)]
 struct Collector {
     graph: Arc<Graph>,
-    client: Client,
 }
 
 impl Reconcile<ObjectRef> for Collector {
-    async fn reconcile(&self, item: &ObjectRef) -> Result<Next, Error> {
+    async fn reconcile(&self, item: &ObjectRef, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.graph.find(item) else {
             return Ok(Next::Done);
         };
         if object.header().deleting {
-            self.finish(item, &object).await?;
+            self.finish(client, item, &object).await?;
             return Ok(Next::Done);
         }
         let mut owners = Vec::new();
         for owner in &object.header().owner_references {
-            owners.push((owner, self.find_owner_state(&object, owner).await?));
+            owners.push((owner, self.find_owner_state(client, &object, owner).await?));
         }
         if owners
             .iter()
@@ -90,7 +86,7 @@ impl Reconcile<ObjectRef> for Collector {
                 .iter()
                 .any(|(_, one)| one.header().deleting && is_waiting(one)),
         });
-        self.carry_out(item, &object, decision).await?;
+        self.carry_out(client, item, &object, decision).await?;
         Ok(Next::Done)
     }
 }
@@ -107,7 +103,12 @@ impl Collector {
     }
 
     /// The state of an owner. A cache that lacks it may be stale, so then the API server decides.
-    async fn find_owner_state(&self, object: &Stored, owner: &OwnerReference) -> Result<OwnerState, Error> {
+    async fn find_owner_state(
+        &self,
+        client: &Client,
+        object: &Stored,
+        owner: &OwnerReference,
+    ) -> Result<OwnerState, Error> {
         let Some(item) = self.graph.owner(object.key(), owner) else {
             // Nothing can be concluded about a kind that is not served.
             return Ok(OwnerState::Solid);
@@ -118,40 +119,48 @@ impl Collector {
                 return Ok(owner_state);
             }
         }
-        match self.handle(&item).get(item.key.name()).await {
+        match self.handle(client, &item).get(item.key.name()).await {
             Ok(found) => Ok(owner_state(owner, &found)),
             Err(status) if status.is_not_found() => Ok(OwnerState::Dangling),
             Err(status) => Err(status.into()),
         }
     }
 
-    async fn carry_out(&self, item: &ObjectRef, object: &Stored, decision: Decision) -> Result<(), Error> {
+    async fn carry_out(
+        &self,
+        client: &Client,
+        item: &ObjectRef,
+        object: &Stored,
+        decision: Decision,
+    ) -> Result<(), Error> {
         match decision {
             Decision::Keep => Ok(()),
-            Decision::Delete(propagation) => self.delete(item, object, propagation).await,
-            Decision::Release(uids) => self.edit(item, |metadata| release(metadata, &uids)).await,
+            Decision::Delete(propagation) => self.delete(client, item, object, propagation).await,
+            Decision::Release(uids) => self.edit(client, item, |metadata| release(metadata, &uids)).await,
             Decision::UnblockAndDelete => {
-                self.edit(item, unblock).await?;
-                let unblocked = self.handle(item).get(item.key.name()).await?;
-                self.delete(item, &unblocked, DeletionPropagation::Foreground)
+                self.edit(client, item, unblock).await?;
+                let unblocked = self.handle(client, item).get(item.key.name()).await?;
+                self.delete(client, item, &unblocked, DeletionPropagation::Foreground)
                     .await
             }
         }
     }
 
     /// Removes the finalizer of a terminating object, if what it waited for has happened.
-    async fn finish(&self, item: &ObjectRef, object: &Stored) -> Result<(), Error> {
+    async fn finish(&self, client: &Client, item: &ObjectRef, object: &Stored) -> Result<(), Error> {
         let finalizers = finalizers(object);
         let dependents = self.graph.dependents(object.uid());
         if finalizers.iter().any(|one| one == ORPHAN) {
             let uid = object.uid().to_owned();
             for (dependent, _) in &dependents {
-                self.edit(dependent, |metadata| {
+                self.edit(client, dependent, |metadata| {
                     release(metadata, std::slice::from_ref(&uid))
                 })
                 .await?;
             }
-            return self.edit(item, |metadata| drop_finalizer(metadata, ORPHAN)).await;
+            return self
+                .edit(client, item, |metadata| drop_finalizer(metadata, ORPHAN))
+                .await;
         }
         let blocks = |one: &Stored| {
             let mut owners = one.header().owner_references.iter();
@@ -160,7 +169,7 @@ impl Collector {
         let is_blocked = dependents.iter().any(|(_, one)| blocks(one));
         if finalizers.iter().any(|one| one == FOREGROUND) && !is_blocked {
             return self
-                .edit(item, |metadata| drop_finalizer(metadata, FOREGROUND))
+                .edit(client, item, |metadata| drop_finalizer(metadata, FOREGROUND))
                 .await;
         }
         Ok(())
@@ -169,6 +178,7 @@ impl Collector {
     /// Deletes this version of the object: if it has changed since, the decision is made again.
     async fn delete(
         &self,
+        client: &Client,
         item: &ObjectRef,
         object: &Stored,
         propagation: DeletionPropagation,
@@ -180,13 +190,18 @@ impl Collector {
             resource_version: Some(object.resource_version().to_string()),
             ..DeleteOptions::default()
         };
-        let deleted = self.handle(item).delete(item.key.name(), options).await;
+        let deleted = self.handle(client, item).delete(item.key.name(), options).await;
         unless_gone(deleted.map(drop))
     }
 
     /// Updates the metadata of the object as it is now. A deleted object needs no update.
-    async fn edit(&self, item: &ObjectRef, change: impl FnOnce(&mut Value)) -> Result<(), Error> {
-        let handle = self.handle(item);
+    async fn edit(
+        &self,
+        client: &Client,
+        item: &ObjectRef,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<(), Error> {
+        let handle = self.handle(client, item);
         let object = match handle.get(item.key.name()).await {
             Err(status) if status.is_not_found() => return Ok(()),
             object => object?,
@@ -197,8 +212,8 @@ impl Collector {
         unless_gone(updated.map(drop))
     }
 
-    fn handle(&self, item: &ObjectRef) -> DynamicApi {
-        self.client.dynamic(self.gvr(item), item.key.namespace())
+    fn handle(&self, client: &Client, item: &ObjectRef) -> DynamicApi {
+        client.dynamic(self.gvr(item), item.key.namespace())
     }
 
     fn gvr(&self, item: &ObjectRef) -> Gvr {

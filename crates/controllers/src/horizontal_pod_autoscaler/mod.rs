@@ -48,7 +48,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Autoscalers {
         all: context.lister()?,
         pods: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
         events: context.events.for_component("horizontal-pod-autoscaler"),
         resources: config.resources.clone(),
@@ -73,7 +72,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct Autoscalers {
     all: Lister<HorizontalPodAutoscaler>,
     pods: Lister<v1::Pod>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
     resources: ServedResources,
@@ -87,6 +85,14 @@ struct Memory {
     history: History,
     /// The pods that it counts as its own.
     selector: Option<LabelSelector>,
+}
+
+/// The autoscaler of a reconcile, and the client of that reconcile.
+#[derive(Clone, Copy)]
+struct ScaleContext<'a> {
+    client: &'a Client,
+    object: &'a TypedObject<HorizontalPodAutoscaler>,
+    spec: &'a Spec,
 }
 
 /// The scale of a target, and how to write it.
@@ -106,31 +112,32 @@ struct Decision {
 struct ScaleError(String);
 
 impl Reconcile for Autoscalers {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.all.find(key) else {
             self.memory.lock().remove(key);
             return Ok(Next::Done);
         };
         let view = object.view::<Autoscaler>()?;
         let mut status = view.status.clone();
-        if let Err(ScaleError(why)) = self.scale(&object, &view.spec, &mut status).await {
+        let context = ScaleContext {
+            client,
+            object: &object,
+            spec: &view.spec,
+        };
+        if let Err(ScaleError(why)) = self.scale(context, &mut status).await {
             tracing::debug!(autoscaler = ?key, %why, "cannot scale");
         }
-        self.report(&object, &view.status, status).await;
+        self.report(client, &object, &view.status, status).await;
         Ok(Next::After(self.settings.period))
     }
 }
 
 impl Autoscalers {
     /// One reconcile of an autoscaler, from the current scale of its target to the new one.
-    async fn scale(
-        &self,
-        object: &TypedObject<HorizontalPodAutoscaler>,
-        spec: &Spec,
-        status: &mut Status,
-    ) -> Result<(), ScaleError> {
+    async fn scale(&self, context: ScaleContext<'_>, status: &mut Status) -> Result<(), ScaleError> {
+        let ScaleContext { client, object, spec } = context;
         let now = self.clock.now();
-        let found = self.find_scale(object.key(), spec).await;
+        let found = self.find_scale(client, object.key(), spec).await;
         let found = found.map_err(|why| self.no_scale(object, status, &why))?;
         status.set_condition(
             ABLE,
@@ -143,24 +150,24 @@ impl Autoscalers {
         );
         let current = found.scale.spec.replicas;
         self.remember(object.key(), |memory| memory.history.begin(current, now));
-        let decided = self.decide(object, spec, &found.scale, status).await;
+        let decided = self.decide(context, &found.scale, status).await;
         status.observed_generation = Some(object.header().generation);
         status.current_replicas = current;
         let Some(decision) = decided? else {
             status.desired_replicas = current;
             return Ok(());
         };
-        self.rescale(object, spec, (found, &decision), status).await
+        self.rescale(context, found, &decision, status).await
     }
 
     /// The replicas to set; `None` if they are right already or scaling is disabled.
     async fn decide(
         &self,
-        object: &TypedObject<HorizontalPodAutoscaler>,
-        spec: &Spec,
+        context: ScaleContext<'_>,
         scale: &Scale,
         status: &mut Status,
     ) -> Result<Option<Decision>, ScaleError> {
+        let ScaleContext { object, spec, .. } = context;
         let (now, current) = (self.clock.now(), scale.spec.replicas);
         status.current_metrics = None;
         let decision = |replicas, why: &str| {
@@ -181,7 +188,7 @@ impl Autoscalers {
         if current < spec.min() && current != 0 {
             return decision(spec.min(), "Current number of replicas below Spec.MinReplicas");
         }
-        let Recommendation { replicas, metric } = self.recommend(object, spec, scale, status).await?;
+        let Recommendation { replicas, metric } = self.recommend(context, scale, status).await?;
         let mut why = String::new();
         if replicas > current {
             why = format!("{metric} above target");
@@ -208,13 +215,14 @@ impl Autoscalers {
     /// Writes the new replicas, and records events and conditions.
     async fn rescale(
         &self,
-        object: &TypedObject<HorizontalPodAutoscaler>,
-        spec: &Spec,
-        (found, Decision { replicas, why }): (TargetScale, &Decision),
+        context: ScaleContext<'_>,
+        found: TargetScale,
+        Decision { replicas, why }: &Decision,
         status: &mut Status,
     ) -> Result<(), ScaleError> {
+        let ScaleContext { client, object, spec } = context;
         let (now, current) = (self.clock.now(), found.scale.spec.replicas);
-        if let Err(status_error) = self.write(found, *replicas).await {
+        if let Err(status_error) = write(client, found, *replicas).await {
             let message = format!("New size: {replicas}; reason: {why}; error: {status_error}");
             self.events.warning(object, "FailedRescale", message);
             let message = format!("the HPA controller was unable to update the target scale: {status_error}");
@@ -243,26 +251,8 @@ impl Autoscalers {
         Ok(())
     }
 
-    /// Writes the replicas, with the newest resource version.
-    async fn write(&self, found: TargetScale, replicas: i32) -> Result<(), StatusError> {
-        let mut body = found.body;
-        for _ in 1..WRITE_ATTEMPTS {
-            match self.put(&found.target, &mut body, replicas).await {
-                Err(status_error) if status_error.is_conflict() => body = self.get(&found.target).await?,
-                written => return written,
-            }
-        }
-        self.put(&found.target, &mut body, replicas).await
-    }
-
-    async fn put(&self, target: &Target, body: &mut Value, replicas: i32) -> Result<(), StatusError> {
-        body["spec"]["replicas"] = json!(replicas);
-        let verb = Verb::Update(Payload::json(body.to_string()), WriteOptions::default());
-        self.client.call(target.clone(), verb).await.map(drop)
-    }
-
     /// The scale of the target, of any kind.
-    async fn find_scale(&self, key: &Key, spec: &Spec) -> Result<TargetScale, String> {
+    async fn find_scale(&self, client: &Client, key: &Key, spec: &Spec) -> Result<TargetScale, String> {
         let target_ref = &spec.scale_target_ref;
         let (version, kind) = (&target_ref.api_version, &target_ref.kind);
         let gvr = self.resource(version, kind).ok_or_else(|| {
@@ -273,23 +263,11 @@ impl Autoscalers {
             }
         })?;
         let target = Target::object(gvr, &Key::new(key.namespace(), &target_ref.name)).subresource("scale");
-        let body = self
-            .get(&target)
+        let body = get(client, &target)
             .await
             .map_err(|status_error| status_error.to_string())?;
         let scale = serde_json::from_value(body.clone()).map_err(|error| error.to_string())?;
         Ok(TargetScale { scale, body, target })
-    }
-
-    async fn get(&self, target: &Target) -> Result<Value, StatusError> {
-        let verb = Verb::Get(GetOptions::default());
-        let response = self.client.call(target.clone(), verb).await?;
-        let decoded = match &response.body {
-            Body::Json(bytes) => serde_json::from_slice(bytes),
-            Body::Object(object) => object.decode(),
-            body => return Err(StatusError::internal(format_args!("{body:?} is not a scale"))),
-        };
-        decoded.map_err(|error| StatusError::internal(format_args!("cannot decode the scale: {error}")))
     }
 
     /// The resource of a kind, in its storage version.
@@ -316,13 +294,17 @@ impl Autoscalers {
     }
 
     /// Writes the status if it changed. If that fails, the next reconcile writes it.
-    async fn report(&self, object: &TypedObject<HorizontalPodAutoscaler>, old: &Status, new: Status) {
+    async fn report(
+        &self,
+        client: &Client,
+        object: &TypedObject<HorizontalPodAutoscaler>,
+        old: &Status,
+        new: Status,
+    ) {
         if *old == new {
             return;
         }
-        let handle = self
-            .client
-            .dynamic(HorizontalPodAutoscaler::resource(), object.key().namespace());
+        let handle = client.dynamic(HorizontalPodAutoscaler::resource(), object.key().namespace());
         let patch = json!({"metadata": {"uid": object.uid()}, "status": new});
         let written = match Patch::merge(&patch) {
             Ok(patch) => {
@@ -339,6 +321,35 @@ impl Autoscalers {
                 .warning(object, "FailedUpdateStatus", status_error.to_string());
         }
     }
+}
+
+/// Writes the replicas, with the newest resource version.
+async fn write(client: &Client, found: TargetScale, replicas: i32) -> Result<(), StatusError> {
+    let mut body = found.body;
+    for _ in 1..WRITE_ATTEMPTS {
+        match put(client, &found.target, &mut body, replicas).await {
+            Err(status_error) if status_error.is_conflict() => body = get(client, &found.target).await?,
+            written => return written,
+        }
+    }
+    put(client, &found.target, &mut body, replicas).await
+}
+
+async fn put(client: &Client, target: &Target, body: &mut Value, replicas: i32) -> Result<(), StatusError> {
+    body["spec"]["replicas"] = json!(replicas);
+    let verb = Verb::Update(Payload::json(body.to_string()), WriteOptions::default());
+    client.call(target.clone(), verb).await.map(drop)
+}
+
+async fn get(client: &Client, target: &Target) -> Result<Value, StatusError> {
+    let verb = Verb::Get(GetOptions::default());
+    let response = client.call(target.clone(), verb).await?;
+    let decoded = match &response.body {
+        Body::Json(bytes) => serde_json::from_slice(bytes),
+        Body::Object(object) => object.decode(),
+        body => return Err(StatusError::internal(format_args!("{body:?} is not a scale"))),
+    };
+    decoded.map_err(|error| StatusError::internal(format_args!("cannot decode the scale: {error}")))
 }
 
 /// Whether a target with zero replicas may be scaled up: if an autoscaler scaled it to zero, and its minimum is not

@@ -4,14 +4,14 @@
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use setpoint_api::selector::LabelSelector;
-use setpoint_runtime::TypedObject;
+use setpoint_runtime::{Client, TypedObject};
 
 use crate::horizontal_pod_autoscaler::plan::{
     CalculatorInput, PodTarget, Proposal, Tolerances, by_average, by_pods, by_value,
 };
 use crate::horizontal_pod_autoscaler::status::{ACTIVE, Status, metric_status};
-use crate::horizontal_pod_autoscaler::views::{Identifier, Metric, Pod, Reference, Scale, Spec, Target};
-use crate::horizontal_pod_autoscaler::{Autoscalers, ScaleError, metrics};
+use crate::horizontal_pod_autoscaler::views::{Identifier, Metric, Pod, Reference, Scale, Target};
+use crate::horizontal_pod_autoscaler::{Autoscalers, ScaleContext, ScaleError, metrics};
 
 /// The recommended replicas, and the metric that recommends them.
 pub(super) struct Recommendation {
@@ -21,6 +21,7 @@ pub(super) struct Recommendation {
 
 /// What the metrics of one autoscaler are read with.
 struct Sources<'a> {
+    client: &'a Client,
     namespace: &'a str,
     selector: &'a LabelSelector,
     input: CalculatorInput<'a>,
@@ -37,15 +38,16 @@ impl Autoscalers {
     /// Reads all metrics.
     pub(super) async fn recommend(
         &self,
-        object: &TypedObject<HorizontalPodAutoscaler>,
-        spec: &Spec,
+        context: ScaleContext<'_>,
         scale: &Scale,
         status: &mut Status,
     ) -> Result<Recommendation, ScaleError> {
+        let ScaleContext { client, object, spec } = context;
         let (selector, pods) = self.select(object, &scale.status.selector, status)?;
         let namespace = object.key().namespace();
         let pods: Vec<Pod> = pods.iter().map(|pod| Pod::read(pod.stored().clone())).collect();
         let sources = Sources {
+            client,
             namespace,
             selector: &selector,
             input: CalculatorInput {
@@ -182,13 +184,10 @@ impl Autoscalers {
                 name,
                 container,
                 target,
-            } => {
-                self.resource_metric(sources, name, container.as_deref(), target)
-                    .await
-            }
-            Metric::Pods { metric, target } => self.pods_metric(sources, metric, target).await,
+            } => resource_metric(sources, name, container.as_deref(), target).await,
+            Metric::Pods { metric, target } => pods_metric(sources, metric, target).await,
             Metric::Object { of, metric, target } => self.object_metric(sources, of, metric, target).await,
-            Metric::External { metric, target } => self.external_metric(sources, metric, target).await,
+            Metric::External { metric, target } => external_metric(sources, metric, target).await,
             Metric::Unknown(name) => {
                 let message = format!("unknown metric source type {name:?}");
                 let summary = message.clone();
@@ -199,82 +198,6 @@ impl Autoscalers {
                 })
             }
         }
-    }
-
-    async fn resource_metric(
-        &self,
-        sources: &Sources<'_>,
-        resource: &str,
-        container: Option<&str>,
-        target: &Target,
-    ) -> Result<(Proposal, String), Failure> {
-        let (pod_target, what) = match (target.average_value, target.average_utilization) {
-            (Some(average), _) => (Some(PodTarget::Average(average.0)), "usage"),
-            (None, percent) => {
-                let share = |percent| PodTarget::Utilization {
-                    percent,
-                    resource,
-                    container,
-                };
-                (percent.map(share), "utilization")
-            }
-        };
-        let name = match (&pod_target, container) {
-            (Some(PodTarget::Average(_)), _) => format!("{resource} resource"),
-            (_, None) => format!("{resource} resource utilization (percentage of request)"),
-            (_, Some(_)) => format!("{resource} container resource utilization (percentage of request)"),
-        };
-        let proposal = match pod_target {
-            None => Err(
-                "invalid resource metric source: neither an average utilization target nor an average value \
-                         (usage) target was set"
-                    .to_owned(),
-            ),
-            Some(pod_target) => {
-                let (namespace, selector) = (sources.namespace, sources.selector);
-                let samples =
-                    metrics::of_resource(&self.client, namespace, selector, resource, container).await;
-                let samples =
-                    samples.map_err(|why| format!("unable to get metrics for resource {resource}: {why}"));
-                samples
-                    .and_then(|samples| by_pods(&sources.input, samples, pod_target, resource == "cpu"))
-                    .map_err(|why| format!("failed to get {resource} {what}: {why}"))
-            }
-        };
-        proposal
-            .map(|proposal| (proposal, name))
-            .map_err(|message| match container {
-                None => Failure {
-                    reason: "FailedGetResourceMetric",
-                    summary: format!("failed to get {resource} resource metric value: {message}"),
-                    message,
-                },
-                Some(container) => Failure {
-                    reason: "FailedGetContainerResourceMetric",
-                    summary: format!("failed to get {container} container metric value: {message}"),
-                    message,
-                },
-            })
-    }
-
-    async fn pods_metric(
-        &self,
-        sources: &Sources<'_>,
-        metric: &Identifier,
-        target: &Target,
-    ) -> Result<(Proposal, String), Failure> {
-        let samples = metrics::of_pods(&self.client, sources.namespace, sources.selector, metric).await;
-        let pod_target = PodTarget::Average(target.average_value.unwrap_or_default().0);
-        let proposal = samples
-            .map_err(|why| format!("unable to get metric {}: {why}", metric.name))
-            .and_then(|samples| by_pods(&sources.input, samples, pod_target, false));
-        proposal
-            .map(|proposal| (proposal, format!("pods metric {}", metric.name)))
-            .map_err(|message| Failure {
-                reason: "FailedGetPodsMetric",
-                summary: format!("failed to get pods metric value: {message}"),
-                message,
-            })
     }
 
     async fn object_metric(
@@ -304,7 +227,7 @@ impl Autoscalers {
             Some(gvr) => {
                 let resource = gvr.group_resource().to_string();
                 let which = (resource.as_str(), of.name.as_str());
-                metrics::of_object(&self.client, sources.namespace, which, metric).await
+                metrics::of_object(sources.client, sources.namespace, which, metric).await
             }
         };
         let usage = usage.map_err(|why| {
@@ -322,52 +245,125 @@ impl Autoscalers {
                 .map_err(|message| failure(message, &format!("failed to get {metric_name} object metric: "))),
         }
     }
+}
 
-    async fn external_metric(
-        &self,
-        sources: &Sources<'_>,
-        metric: &Identifier,
-        target: &Target,
-    ) -> Result<(Proposal, String), Failure> {
-        let failure = |message: String, detail: &str| Failure {
-            reason: "FailedGetExternalMetric",
-            summary: format!(
-                "failed to get {} external metric value: {detail}{message}",
-                metric.name
-            ),
+async fn resource_metric(
+    sources: &Sources<'_>,
+    resource: &str,
+    container: Option<&str>,
+    target: &Target,
+) -> Result<(Proposal, String), Failure> {
+    let (pod_target, what) = match (target.average_value, target.average_utilization) {
+        (Some(average), _) => (Some(PodTarget::Average(average.0)), "usage"),
+        (None, percent) => {
+            let share = |percent| PodTarget::Utilization {
+                percent,
+                resource,
+                container,
+            };
+            (percent.map(share), "utilization")
+        }
+    };
+    let name = match (&pod_target, container) {
+        (Some(PodTarget::Average(_)), _) => format!("{resource} resource"),
+        (_, None) => format!("{resource} resource utilization (percentage of request)"),
+        (_, Some(_)) => format!("{resource} container resource utilization (percentage of request)"),
+    };
+    let proposal = match pod_target {
+        None => Err(
+            "invalid resource metric source: neither an average utilization target nor an average value \
+                     (usage) target was set"
+                .to_owned(),
+        ),
+        Some(pod_target) => {
+            let (namespace, selector) = (sources.namespace, sources.selector);
+            let samples =
+                metrics::of_resource(sources.client, namespace, selector, resource, container).await;
+            let samples =
+                samples.map_err(|why| format!("unable to get metrics for resource {resource}: {why}"));
+            samples
+                .and_then(|samples| by_pods(&sources.input, samples, pod_target, resource == "cpu"))
+                .map_err(|why| format!("failed to get {resource} {what}: {why}"))
+        }
+    };
+    proposal
+        .map(|proposal| (proposal, name))
+        .map_err(|message| match container {
+            None => Failure {
+                reason: "FailedGetResourceMetric",
+                summary: format!("failed to get {resource} resource metric value: {message}"),
+                message,
+            },
+            Some(container) => Failure {
+                reason: "FailedGetContainerResourceMetric",
+                summary: format!("failed to get {container} container metric value: {message}"),
+                message,
+            },
+        })
+}
+
+async fn pods_metric(
+    sources: &Sources<'_>,
+    metric: &Identifier,
+    target: &Target,
+) -> Result<(Proposal, String), Failure> {
+    let samples = metrics::of_pods(sources.client, sources.namespace, sources.selector, metric).await;
+    let pod_target = PodTarget::Average(target.average_value.unwrap_or_default().0);
+    let proposal = samples
+        .map_err(|why| format!("unable to get metric {}: {why}", metric.name))
+        .and_then(|samples| by_pods(&sources.input, samples, pod_target, false));
+    proposal
+        .map(|proposal| (proposal, format!("pods metric {}", metric.name)))
+        .map_err(|message| Failure {
+            reason: "FailedGetPodsMetric",
+            summary: format!("failed to get pods metric value: {message}"),
             message,
-        };
-        if target.value.is_none() && target.average_value.is_none() {
-            let message =
-                "invalid external metric source: neither a value target nor an average value target was set";
-            return Err(failure(message.to_owned(), ""));
-        }
-        let usage = metrics::external_sum(&self.client, sources.namespace, metric).await;
-        let usage = usage.map_err(|why| {
-            let (namespace, name) = (sources.namespace, &metric.name);
-            let selector = metric.selector_text();
-            format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
-        });
-        match (target.average_value, target.value) {
-            (Some(average), _) => usage
-                .map(|usage| by_average(&sources.input, usage, average.0))
-                .map_err(|message| {
-                    failure(
-                        message,
-                        &format!("failed to get {} external metric: ", metric.name),
-                    )
-                }),
-            (None, value) => usage
-                .and_then(|usage| by_value(&sources.input, usage, value.unwrap_or_default().0))
-                .map_err(|message| {
-                    failure(
-                        message,
-                        &format!("failed to get external metric {}: ", metric.name),
-                    )
-                }),
-        }
-        .map(|proposal| (proposal, outside_name(metric)))
+        })
+}
+
+async fn external_metric(
+    sources: &Sources<'_>,
+    metric: &Identifier,
+    target: &Target,
+) -> Result<(Proposal, String), Failure> {
+    let failure = |message: String, detail: &str| Failure {
+        reason: "FailedGetExternalMetric",
+        summary: format!(
+            "failed to get {} external metric value: {detail}{message}",
+            metric.name
+        ),
+        message,
+    };
+    if target.value.is_none() && target.average_value.is_none() {
+        let message =
+            "invalid external metric source: neither a value target nor an average value target was set";
+        return Err(failure(message.to_owned(), ""));
     }
+    let usage = metrics::external_sum(sources.client, sources.namespace, metric).await;
+    let usage = usage.map_err(|why| {
+        let (namespace, name) = (sources.namespace, &metric.name);
+        let selector = metric.selector_text();
+        format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
+    });
+    match (target.average_value, target.value) {
+        (Some(average), _) => usage
+            .map(|usage| by_average(&sources.input, usage, average.0))
+            .map_err(|message| {
+                failure(
+                    message,
+                    &format!("failed to get {} external metric: ", metric.name),
+                )
+            }),
+        (None, value) => usage
+            .and_then(|usage| by_value(&sources.input, usage, value.unwrap_or_default().0))
+            .map_err(|message| {
+                failure(
+                    message,
+                    &format!("failed to get external metric {}: ", metric.name),
+                )
+            }),
+    }
+    .map(|proposal| (proposal, outside_name(metric)))
 }
 
 /// Keeps the higher recommendation; the first of two equal ones.

@@ -13,7 +13,6 @@ mod pod;
 mod policy;
 mod tracking;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +70,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 pub(crate) struct Jobs {
     jobs: Lister<Job>,
     pods: Lister<v1::Pod>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
     pod_control: PodControl,
@@ -102,10 +100,10 @@ fn selector_of(job: &Job) -> Result<Option<LabelSelector>, ParseSelectorError> {
 }
 
 impl Reconcile for Jobs {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.jobs.find(key) else {
             self.expected.forget(key);
-            self.release_orphans(key, None).await?;
+            self.release_orphans(client, key, None).await?;
             return Ok(Next::Done);
         };
         let job = object.to_owned()?;
@@ -114,8 +112,8 @@ impl Reconcile for Jobs {
             return Ok(Next::Done);
         }
         if is_finished(&job) {
-            self.release_orphans(key, Some(object.uid())).await?;
-            self.delete_late(&object).await?;
+            self.release_orphans(client, key, Some(object.uid())).await?;
+            self.delete_late(client, &object).await?;
             return Ok(Next::Done);
         }
         if !self.expected.are_satisfied(key) {
@@ -123,7 +121,7 @@ impl Reconcile for Jobs {
         }
         let selector = selector_of(&job).map_err(Error::terminal)?;
         let selector = selector.ok_or_else(|| Error::terminal(format!("job {key} has no selector")))?;
-        let pods = controller_ref::claim(&self.client, &self.pods, &object, &selector).await?;
+        let pods = controller_ref::claim(client, &self.pods, &object, &selector).await?;
         let pods = pods
             .into_iter()
             .map(|pod| self.released_pods.without_released(Pod::read(pod)));
@@ -131,7 +129,7 @@ impl Reconcile for Jobs {
         let Some(plan) = plan(self.clock.now(), &job, &pods) else {
             return Ok(Next::Done);
         };
-        self.carry_out(&object, &job, &pods, plan).await
+        self.carry_out(client, &object, &job, plan).await
     }
 }
 
@@ -143,9 +141,8 @@ impl Jobs {
         Ok(Self {
             jobs: context.lister()?,
             pods,
-            client: context.client.clone(),
             clock: context.clock.clone(),
-            pod_control: PodControl::new(context.client.clone(), events.clone()),
+            pod_control: PodControl::new(events.clone()),
             events,
             released_pods: Arc::default(),
             expected: Expectations::new(context.clock.clone()),
@@ -154,13 +151,13 @@ impl Jobs {
 
     async fn carry_out(
         &self,
+        client: &Client,
         object: &TypedObject<Job>,
         job: &Job,
-        pods: &[Pod],
         mut plan: Plan<'_>,
     ) -> Result<Next, Error> {
-        let deleted = self.delete(object, &plan).await;
-        let (created, error) = self.create(object, job, &plan).await;
+        let deleted = self.delete(client, object, &plan).await;
+        let (created, error) = self.create(client, object, job, &plan).await;
         let lacking = i32::try_from(plan.create.len() - created).unwrap_or(0);
         let active = plan.status.active.unwrap_or(0) - lacking;
         plan.status.active = (active > 0).then_some(active);
@@ -169,18 +166,11 @@ impl Jobs {
             Some(SuspendChange::Resumed) => self.events.normal(object, "Resumed", "Job resumed"),
             None => {}
         }
-        let written = self.write(object, job.clone(), &plan.status).await?;
-        self.release(object.key().namespace(), &plan.release).await?;
-        let still_tracked = pods
-            .iter()
-            .filter(|pod| pod.view.is_tracked)
-            .map(|pod| pod.uid().to_owned());
-        let released: BTreeSet<&str> = plan.release.iter().map(|pod| pod.uid()).collect();
-        let still_tracked = still_tracked
-            .filter(|uid| !released.contains(uid.as_str()))
-            .collect();
-        let (status, is_over) = after_release(&plan, &still_tracked);
-        self.write(object, written, &status).await?;
+        let written = write(client, object, job.clone(), &plan.status).await?;
+        self.release(client, object.key().namespace(), &plan.release)
+            .await?;
+        let (status, is_over) = after_release(&plan, &plan.still_tracked);
+        write(client, object, written, &status).await?;
         if is_over {
             self.record_end(object, job, &plan, &status);
         }
@@ -189,16 +179,6 @@ impl Jobs {
             Some(error) => Err(error.into()),
             None => Ok(plan.recheck.map_or(Next::Done, Next::After)),
         }
-    }
-
-    /// Writes the status if it changed, and returns the updated Job.
-    async fn write(&self, object: &TypedObject<Job>, mut job: Job, status: &JobStatus) -> Result<Job, Error> {
-        if job.status.as_ref() == Some(status) {
-            return Ok(job);
-        }
-        job.status = Some(status.clone());
-        let handle = self.client.namespaced::<Job>(object.key().namespace());
-        Ok(handle.update_status(&job).await?.to_owned()?)
     }
 
     fn record_end(&self, object: &TypedObject<Job>, job: &Job, plan: &Plan<'_>, status: &JobStatus) {
@@ -220,16 +200,23 @@ impl Jobs {
     }
 
     /// Deletes the planned pods. Those that must not be counted lose their finalizers first.
-    async fn delete(&self, object: &TypedObject<Job>, plan: &Plan<'_>) -> Result<(), Error> {
+    async fn delete(&self, client: &Client, object: &TypedObject<Job>, plan: &Plan<'_>) -> Result<(), Error> {
         if plan.delete_uncounted {
-            self.release(object.key().namespace(), &plan.delete).await?;
+            self.release(client, object.key().namespace(), &plan.delete)
+                .await?;
         }
         let victims = plan.delete.iter().map(|victim| &victim.pod);
-        Ok(self.pod_control.delete(object, victims).await?)
+        Ok(self.pod_control.delete(client, object, victims).await?)
     }
 
     /// Creates the planned pods: how many were created, and the first error.
-    async fn create(&self, object: &TypedObject<Job>, job: &Job, plan: &Plan<'_>) -> (usize, Option<Status>) {
+    async fn create(
+        &self,
+        client: &Client,
+        object: &TypedObject<Job>,
+        job: &Job,
+        plan: &Plan<'_>,
+    ) -> (usize, Option<Status>) {
         if plan.create.is_empty() {
             return (0, None);
         }
@@ -237,7 +224,7 @@ impl Jobs {
         let new_pods: Vec<v1::Pod> = plan.create.iter().map(new_pod).collect();
         self.expected
             .expect_creations(object.key(), new_pods.len() as u64);
-        let (created, error) = match self.pod_control.create(object, &new_pods).await {
+        let (created, error) = match self.pod_control.create(client, object, &new_pods).await {
             Ok(outcome) => (outcome.succeeded.len(), outcome.first_error),
             Err(error) => (0, Some(error)),
         };
@@ -247,14 +234,14 @@ impl Jobs {
     }
 
     /// Removes the tracking finalizer of these pods; a deleted pod has none.
-    async fn release(&self, namespace: &str, pods: &[&Pod]) -> Result<(), Error> {
+    async fn release(&self, client: &Client, namespace: &str, pods: &[&Pod]) -> Result<(), Error> {
         let tracked = pods.iter().filter(|pod| pod.view.is_tracked);
         let objects: Vec<_> = tracked.map(|pod| pod.pod.object().clone()).collect();
-        self.release_all(namespace, &objects).await
+        self.release_all(client, namespace, &objects).await
     }
 
-    async fn release_all(&self, namespace: &str, pods: &[Arc<Stored>]) -> Result<(), Error> {
-        let handle = self.pods_of(namespace);
+    async fn release_all(&self, client: &Client, namespace: &str, pods: &[Arc<Stored>]) -> Result<(), Error> {
+        let handle = pods_of(client, namespace);
         let release = |pod: &Arc<Stored>| {
             let (handle, pod) = (handle.clone(), pod.clone());
             async move {
@@ -276,7 +263,7 @@ impl Jobs {
     }
 
     /// Removes the finalizers of pods that will not be counted: their Job is deleted or finished.
-    async fn release_orphans(&self, key: &Key, finished: Option<&str>) -> Result<(), Error> {
+    async fn release_orphans(&self, client: &Client, key: &Key, finished: Option<&str>) -> Result<(), Error> {
         let candidates = match finished {
             Some(uid) => self.pods.owned_by(uid),
             None => self.pods.in_namespace(key.namespace()),
@@ -292,12 +279,12 @@ impl Jobs {
             .filter(is_orphan)
             .map(TypedObject::into_stored);
         let orphans: Vec<_> = orphans.collect();
-        self.release_all(key.namespace(), &orphans).await
+        self.release_all(client, key.namespace(), &orphans).await
     }
 
     /// Deletes pods that run though their Job is finished: they were created before the end of the Job was observed.
-    async fn delete_late(&self, object: &TypedObject<Job>) -> Result<(), Error> {
-        let pods = self.pods_of(object.key().namespace());
+    async fn delete_late(&self, client: &Client, object: &TypedObject<Job>) -> Result<(), Error> {
+        let pods = pods_of(client, object.key().namespace());
         for late in self.pods.owned_by(object.uid()) {
             if late.header().deleting || pods::Pod::read(late.stored().clone()).is_finished() {
                 continue;
@@ -312,10 +299,25 @@ impl Jobs {
         }
         Ok(())
     }
+}
 
-    fn pods_of(&self, namespace: &str) -> Api<v1::Pod> {
-        self.client.namespaced(namespace)
+/// Writes the status if it changed, and returns the updated Job.
+async fn write(
+    client: &Client,
+    object: &TypedObject<Job>,
+    mut job: Job,
+    status: &JobStatus,
+) -> Result<Job, Error> {
+    if job.status.as_ref() == Some(status) {
+        return Ok(job);
     }
+    job.status = Some(status.clone());
+    let handle = client.namespaced::<Job>(object.key().namespace());
+    Ok(handle.update_status(&job).await?.to_owned()?)
+}
+
+fn pods_of(client: &Client, namespace: &str) -> Api<v1::Pod> {
+    client.namespaced(namespace)
 }
 
 /// A new pod of the Job, for this index if it is indexed, replacing a failed one.

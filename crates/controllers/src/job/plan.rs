@@ -31,6 +31,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) status: JobStatus,
     /// Pods whose uid is recorded, so that their finalizers may be removed.
     pub(crate) release: Vec<&'a Pod>,
+    /// The uids of the tracked pods that are not released.
+    pub(crate) still_tracked: BTreeSet<String>,
     /// The terminal condition of the Job, once everything is counted and deleted.
     pub(crate) end: Option<JobCondition>,
     /// Whether this reconcile suspends or resumes the Job.

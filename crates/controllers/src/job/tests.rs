@@ -221,9 +221,12 @@ async fn cl5_further_reconciles_of_a_settled_job_write_nothing() {
         .await;
     cluster.settle().await;
     cluster.interceptor.clear();
-    let jobs = Jobs::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let jobs = Jobs::new(&context).unwrap();
     for _ in 0..10 {
-        jobs.reconcile(&Key::new("default", "sum")).await.unwrap();
+        jobs.reconcile(&Key::new("default", "sum"), &context.client)
+            .await
+            .unwrap();
     }
     assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }
@@ -250,13 +253,13 @@ async fn tr9_a_finished_pod_is_counted_once_though_the_cache_never_shows_it() {
     cluster.settle().await;
     lagging_caches.pause::<v1::Pod>();
     for _ in 0..3 {
-        jobs.reconcile(&key).await.unwrap();
+        jobs.reconcile(&key, &context.client).await.unwrap();
         cluster.settle().await;
         assert_eq!(status(&cluster, "sum").succeeded, Some(2));
     }
     lagging_caches.resume::<v1::Pod>();
     cluster.settle().await;
-    jobs.reconcile(&key).await.unwrap();
+    jobs.reconcile(&key, &context.client).await.unwrap();
     assert_eq!(status(&cluster, "sum").succeeded, Some(2));
 }
 
@@ -272,7 +275,7 @@ async fn tr9_a_job_waits_until_it_has_observed_its_pods() {
     cluster.settle().await;
     lagging_caches.pause::<v1::Pod>();
     for _ in 0..3 {
-        jobs.reconcile(&key).await.unwrap();
+        jobs.reconcile(&key, &context.client).await.unwrap();
         cluster.settle().await;
         assert_eq!(cluster.list::<v1::Pod>().len(), 2);
     }

@@ -100,12 +100,7 @@ impl ReleasedPods {
 impl<'a> JobState<'a> {
     /// Records the finished pods to count, and plans which finalizers to remove after that.
     pub(super) fn track(&self, plan: &mut Plan<'a>, target: Option<&JobCondition>) {
-        let tracked: BTreeSet<String> = self
-            .pods
-            .iter()
-            .filter(|pod| pod.view.is_tracked)
-            .map(|pod| pod.uid().to_owned())
-            .collect();
+        let mut tracked = self.tracked_uids();
         count_released(&mut plan.status, &tracked);
         let before = self.uncounted();
         let mut uncounted = plan.status.uncounted_terminated_pods.take().unwrap_or_default();
@@ -129,6 +124,7 @@ impl<'a> JobState<'a> {
                 continue;
             }
             plan.release.push(pod);
+            tracked.remove(pod.uid());
             if pod.has_succeeded() && !is_in(&before.failed, pod) {
                 match self.index(pod) {
                     Some(index) => indexes.insert(index),
@@ -153,6 +149,7 @@ impl<'a> JobState<'a> {
                 break;
             }
         }
+        plan.still_tracked = tracked;
         plan.status.uncounted_terminated_pods = Some(uncounted);
         if self.indexes.is_some() {
             plan.status.succeeded =
@@ -160,5 +157,11 @@ impl<'a> JobState<'a> {
             plan.status.completed_indexes = (!indexes.is_empty()).then(|| indexes.to_string());
             plan.status.failed_indexes = self.failed_indexes.as_ref().map(ToString::to_string);
         }
+    }
+
+    /// The uids of the pods with the tracking finalizer.
+    fn tracked_uids(&self) -> BTreeSet<String> {
+        let tracked = self.pods.iter().filter(|pod| pod.view.is_tracked);
+        tracked.map(|pod| pod.uid().to_owned()).collect()
     }
 }

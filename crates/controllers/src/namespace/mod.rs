@@ -38,7 +38,6 @@ pub async fn run(context: Context, served: ServedResources, stop: CancellationTo
     let reconciler = Namespaces {
         namespaces: namespaces.clone(),
         served: served.clone(),
-        client: context.client.clone(),
         clock: context.clock.clone(),
     };
     let controller = Controller::new(NAME, reconciler)
@@ -60,7 +59,6 @@ fn in_namespaces(resources: &Resources) -> Vec<GroupResource> {
 struct Namespaces {
     namespaces: Lister<Namespace>,
     served: ServedResources,
-    client: Client,
     clock: Arc<dyn Clock>,
 }
 
@@ -91,7 +89,7 @@ fn namespaces_to_enqueue(namespaces: &Lister<Namespace>, change: &Change) -> Vec
 }
 
 impl Reconcile for Namespaces {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(namespace) = self.namespaces.find(key) else {
             return Ok(Next::Done);
         };
@@ -99,19 +97,19 @@ impl Reconcile for Namespaces {
         if step(&view) == Step::Leave {
             return Ok(Next::Done);
         }
-        let result = self.delete_content(key.name()).await;
+        let result = self.delete_content(client, key.name()).await;
         if result.is_done() {
-            self.finalize(&namespace).await?;
+            finalize(client, &namespace).await?;
             return Ok(Next::Done);
         }
-        self.report(&namespace, &result).await?;
+        self.report(client, &namespace, &result).await?;
         Ok(Next::After(RECHECK))
     }
 }
 
 impl Namespaces {
     /// Deletes everything in the namespace: pods first, the rest once there are none.
-    async fn delete_content(&self, namespace: &str) -> DeletionResult {
+    async fn delete_content(&self, client: &Client, namespace: &str) -> DeletionResult {
         let resources = self.served.now();
         let mut result = DeletionResult {
             undiscovered: resources.undiscovered().to_vec(),
@@ -121,75 +119,22 @@ impl Namespaces {
         let (pods, others): (Vec<&Resource>, Vec<&Resource>) =
             namespaced.partition(|resource| resource.gvr == Pod::resource());
         for resource in pods {
-            self.delete_resource(&resource.gvr, namespace, &mut result).await;
+            delete_resource(client, &resource.gvr, namespace, &mut result).await;
         }
         if result.remaining.is_empty() && result.failures.is_empty() {
             for resource in others {
-                self.delete_resource(&resource.gvr, namespace, &mut result).await;
+                delete_resource(client, &resource.gvr, namespace, &mut result).await;
             }
         }
         result
     }
 
-    async fn delete_resource(&self, resource: &Gvr, namespace: &str, result: &mut DeletionResult) {
-        match self.delete_all(resource, namespace).await {
-            Ok(objects) if objects.is_empty() => {}
-            Ok(objects) => result.remaining.push(remaining(resource, &objects)),
-            Err(status) => result.failures.push(status.message),
-        }
-    }
-
-    /// Deletes all objects of a resource, and returns those that still exist.
-    async fn delete_all(&self, resource: &Gvr, namespace: &str) -> Result<Vec<Arc<Stored>>, Status> {
-        let handle = self.client.dynamic(resource.clone(), namespace);
-        let objects = handle.list(&ListOptions::default()).await?.items;
-        if objects.iter().all(|object| object.header().deleting) {
-            return Ok(objects);
-        }
-        let options = DeleteOptions {
-            propagation_policy: Some(DeletionPropagation::Background),
-            ..DeleteOptions::default()
-        };
-        match handle
-            .delete_collection(options.clone(), ListOptions::default())
-            .await
-        {
-            // Some aggregated API servers do not support deletecollection.
-            Err(status) if status.code == METHOD_NOT_ALLOWED => {
-                for object in &objects {
-                    let deleted = handle.delete(object.key().name(), options.clone()).await;
-                    deleted.map(drop).or_else(|status| match status.is_not_found() {
-                        true => Ok(()),
-                        false => Err(status),
-                    })?;
-                }
-            }
-            deleted => drop(deleted?),
-        }
-        Ok(handle.list(&ListOptions::default()).await?.items)
-    }
-
-    /// Removes this controller's finalizer from the namespace.
-    async fn finalize(&self, namespace: &TypedObject<Namespace>) -> Result<(), Error> {
-        let mut body = namespace.to_owned()?;
-        let finalizers = body
-            .spec
-            .get_or_insert_default()
-            .finalizers
-            .get_or_insert_default();
-        finalizers.retain(|one| one != FINALIZER);
-        let finalized = self
-            .client
-            .all::<Namespace>()
-            .update_subresource(&body, "finalize")
-            .await;
-        match finalized {
-            Err(status) if status.is_not_found() => Ok(()),
-            finalized => Ok(finalized.map(drop)?),
-        }
-    }
-
-    async fn report(&self, namespace: &TypedObject<Namespace>, result: &DeletionResult) -> Result<(), Error> {
+    async fn report(
+        &self,
+        client: &Client,
+        namespace: &TypedObject<Namespace>,
+        result: &DeletionResult,
+    ) -> Result<(), Error> {
         let mut body = namespace.to_owned()?;
         let old = body.status.clone().unwrap_or_default();
         let status = status::status(self.clock.now(), &old, result);
@@ -197,8 +142,65 @@ impl Namespaces {
             return Ok(());
         }
         body.status = Some(status);
-        self.client.all::<Namespace>().update_status(&body).await?;
+        client.all::<Namespace>().update_status(&body).await?;
         Ok(())
+    }
+}
+
+async fn delete_resource(client: &Client, resource: &Gvr, namespace: &str, result: &mut DeletionResult) {
+    match delete_all(client, resource, namespace).await {
+        Ok(objects) if objects.is_empty() => {}
+        Ok(objects) => result.remaining.push(remaining(resource, &objects)),
+        Err(status) => result.failures.push(status.message),
+    }
+}
+
+/// Deletes all objects of a resource, and returns those that still exist.
+async fn delete_all(client: &Client, resource: &Gvr, namespace: &str) -> Result<Vec<Arc<Stored>>, Status> {
+    let handle = client.dynamic(resource.clone(), namespace);
+    let objects = handle.list(&ListOptions::default()).await?.items;
+    if objects.iter().all(|object| object.header().deleting) {
+        return Ok(objects);
+    }
+    let options = DeleteOptions {
+        propagation_policy: Some(DeletionPropagation::Background),
+        ..DeleteOptions::default()
+    };
+    match handle
+        .delete_collection(options.clone(), ListOptions::default())
+        .await
+    {
+        // Some aggregated API servers do not support deletecollection.
+        Err(status) if status.code == METHOD_NOT_ALLOWED => {
+            for object in &objects {
+                let deleted = handle.delete(object.key().name(), options.clone()).await;
+                deleted.map(drop).or_else(|status| match status.is_not_found() {
+                    true => Ok(()),
+                    false => Err(status),
+                })?;
+            }
+        }
+        deleted => drop(deleted?),
+    }
+    Ok(handle.list(&ListOptions::default()).await?.items)
+}
+
+/// Removes this controller's finalizer from the namespace.
+async fn finalize(client: &Client, namespace: &TypedObject<Namespace>) -> Result<(), Error> {
+    let mut body = namespace.to_owned()?;
+    let finalizers = body
+        .spec
+        .get_or_insert_default()
+        .finalizers
+        .get_or_insert_default();
+    finalizers.retain(|one| one != FINALIZER);
+    let finalized = client
+        .all::<Namespace>()
+        .update_subresource(&body, "finalize")
+        .await;
+    match finalized {
+        Err(status) if status.is_not_found() => Ok(()),
+        finalized => Ok(finalized.map(drop)?),
     }
 }
 

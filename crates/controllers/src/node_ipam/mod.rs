@@ -33,7 +33,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     }
     let reconciler = Allocator {
         nodes: context.lister()?,
-        client: context.client.clone(),
         events: context.events.for_component("cidrAllocator"),
         pools: config.cluster_cidrs.clone(),
         pending: Mutex::default(),
@@ -52,7 +51,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Allocator {
     nodes: Lister<Node>,
-    client: Client,
     events: Recorder,
     pools: ClusterCidrs,
     /// Allocations that the cached nodes do not show yet.
@@ -96,7 +94,7 @@ impl NodeSpec {
 }
 
 impl Reconcile for Allocator {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(node) = self.nodes.find(key) else {
             self.pending.lock().remove(key);
             return Ok(Next::Done);
@@ -114,7 +112,7 @@ impl Reconcile for Allocator {
                 "failed to allocate cidr: CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range",
             ));
         };
-        let assigned = self.assign(&node, &subnets).await;
+        let assigned = assign(client, &node, &subnets).await;
         if assigned.is_err() {
             self.pending.lock().remove(key);
             self.record_event(&node, "CIDRAssignmentFailed");
@@ -140,20 +138,20 @@ impl Allocator {
         Some(subnets)
     }
 
-    async fn assign(&self, node: &TypedObject<Node>, subnets: &[Cidr]) -> Result<Next, Error> {
-        let texts: Vec<String> = subnets.iter().map(ToString::to_string).collect();
-        let spec = json!({"podCIDR": texts[0], "podCIDRs": texts});
-        let patch = Patch::strategic(&json!({"metadata": {"uid": node.uid()}, "spec": spec}))?;
-        let handle = self.client.dynamic(Node::resource(), "");
-        match handle.patch(node.key().name(), &patch).await {
-            Err(status) if status.is_not_found() => Ok(Next::Done),
-            written => Ok(written.map(|_| Next::Done)?),
-        }
-    }
-
     fn record_event(&self, node: &TypedObject<Node>, reason: &str) {
         let message = format!("Node {} status is now: {reason}", node.key().name());
         self.events.normal(node, reason, message);
+    }
+}
+
+async fn assign(client: &Client, node: &TypedObject<Node>, subnets: &[Cidr]) -> Result<Next, Error> {
+    let texts: Vec<String> = subnets.iter().map(ToString::to_string).collect();
+    let spec = json!({"podCIDR": texts[0], "podCIDRs": texts});
+    let patch = Patch::strategic(&json!({"metadata": {"uid": node.uid()}, "spec": spec}))?;
+    let handle = client.dynamic(Node::resource(), "");
+    match handle.patch(node.key().name(), &patch).await {
+        Err(status) if status.is_not_found() => Ok(Next::Done),
+        written => Ok(written.map(|_| Next::Done)?),
     }
 }
 

@@ -41,7 +41,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         nodes: context.lister()?,
         leases: context.lister()?,
         pods,
-        client: context.client.clone(),
         clock: context.clock.clone(),
         events: context.events.for_component("node-controller"),
         health_by_node: Mutex::default(),
@@ -61,7 +60,6 @@ struct Lifecycle {
     nodes: Lister<Node>,
     leases: Lister<Lease>,
     pods: Lister<Pod>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
     /// The last heartbeat of each node: what it was, and when it was observed.
@@ -89,7 +87,7 @@ struct LeaseSpec {
 }
 
 impl Reconcile for Lifecycle {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(node) = self.nodes.find(key) else {
             self.health_by_node.lock().remove(key);
             return Ok(Next::Done);
@@ -99,14 +97,14 @@ impl Reconcile for Lifecycle {
         if left.is_none()
             && let Some(conditions) = unknown_conditions(self.clock.now(), &view)
         {
-            self.report(&node, &conditions).await?;
+            self.report(client, &node, &conditions).await?;
             view.status.conditions = conditions;
         }
         if matches!(view.status_of("Ready"), Some("False" | "Unknown")) {
-            self.unready_pods(key.name()).await?;
+            self.unready_pods(client, key.name()).await?;
         }
         if taints(self.clock.now(), &view) != view.spec.taints {
-            self.taint(&node).await?;
+            self.taint(client, &node).await?;
         }
         // A node that reports again updates its status, which enqueues it.
         let grace = Duration::from_secs(GRACE_SECONDS.unsigned_abs());
@@ -146,11 +144,16 @@ impl Lifecycle {
         api_time::duration_until(now, api_time::add_seconds(health.observed_at, grace))
     }
 
-    async fn report(&self, node: &TypedObject<Node>, conditions: &[NodeCondition]) -> Result<(), Error> {
+    async fn report(
+        &self,
+        client: &Client,
+        node: &TypedObject<Node>,
+        conditions: &[NodeCondition],
+    ) -> Result<(), Error> {
         let name = node.key().name();
         let mut updated = node.to_owned()?;
         updated.status.get_or_insert_default().conditions = Some(conditions.to_vec());
-        self.client.all::<Node>().update_status(&updated).await?;
+        client.all::<Node>().update_status(&updated).await?;
         self.events.normal(
             node,
             "NodeNotReady",
@@ -160,7 +163,7 @@ impl Lifecycle {
     }
 
     /// Marks the pods of an unhealthy node as not ready.
-    async fn unready_pods(&self, node: &str) -> Result<(), Error> {
+    async fn unready_pods(&self, client: &Client, node: &str) -> Result<(), Error> {
         for pod in self.pods.indexed(BY_NODE, node) {
             let view = pods::Pod::read(pod.stored().clone());
             if !view.view().is_ready() || view.is_finished() {
@@ -172,7 +175,7 @@ impl Lifecycle {
                 "lastTransitionTime": api_time::from_timestamp(self.clock.now()),
             });
             let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
-            let handle = self.client.namespaced::<Pod>(pod.key().namespace());
+            let handle = client.namespaced::<Pod>(pod.key().namespace());
             match handle
                 .patch_status(pod.key().name(), &Patch::strategic(&patch)?)
                 .await
@@ -186,8 +189,8 @@ impl Lifecycle {
     }
 
     /// Sets the node's taints, on its newest version, since another client may have tainted it meanwhile.
-    async fn taint(&self, node: &TypedObject<Node>) -> Result<(), Error> {
-        let newest = self.client.all::<Node>().get(node.key().name()).await?;
+    async fn taint(&self, client: &Client, node: &TypedObject<Node>) -> Result<(), Error> {
+        let newest = client.all::<Node>().get(node.key().name()).await?;
         let view = newest.view::<NodeView>()?;
         let taints = taints(self.clock.now(), &view);
         if taints == view.spec.taints {
@@ -195,7 +198,7 @@ impl Lifecycle {
         }
         let mut updated = newest.to_owned()?;
         updated.spec.get_or_insert_default().taints = (!taints.is_empty()).then_some(taints);
-        self.client.all::<Node>().update(&updated).await?;
+        client.all::<Node>().update(&updated).await?;
         Ok(())
     }
 }

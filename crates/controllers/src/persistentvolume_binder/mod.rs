@@ -52,7 +52,6 @@ struct Binder {
     claims: Lister<PersistentVolumeClaim>,
     volumes: Lister<PersistentVolume>,
     classes: Lister<StorageClass>,
-    client: Client,
     events: Recorder,
 }
 
@@ -93,10 +92,10 @@ fn items_of_volume(claims: &Lister<PersistentVolumeClaim>, change: &Change) -> V
 }
 
 impl Reconcile<WorkItem> for Binder {
-    async fn reconcile(&self, item: &WorkItem) -> Result<Next, Error> {
+    async fn reconcile(&self, item: &WorkItem, client: &Client) -> Result<Next, Error> {
         match item {
-            WorkItem::Claim(key) => self.sync_claim(key).await?,
-            WorkItem::Volume(key) => self.sync_volume(key).await?,
+            WorkItem::Claim(key) => self.sync_claim(client, key).await?,
+            WorkItem::Volume(key) => self.sync_volume(client, key).await?,
         }
         Ok(Next::Done)
     }
@@ -108,12 +107,11 @@ impl Binder {
             claims: context.lister()?,
             volumes: context.lister()?,
             classes: context.lister()?,
-            client: context.client.clone(),
             events: context.events.for_component("persistentvolume-controller"),
         })
     }
 
-    async fn sync_claim(&self, key: &Key) -> Result<(), Error> {
+    async fn sync_claim(&self, client: &Client, key: &Key) -> Result<(), Error> {
         let Some(object) = self.claims.find(key).filter(|claim| !claim.header().deleting) else {
             return Ok(());
         };
@@ -141,14 +139,14 @@ impl Binder {
                 if volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none())
                     || is_reserved_for(&volume, &claim) =>
             {
-                self.bind(&claim, &volume).await
+                bind(client, &claim, &volume).await
             }
             None if is_completed => {
                 let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
                 self.events.warning(&object, "ClaimLost", message);
-                self.write_claim_phase(claim, "Lost").await
+                write_claim_phase(client, claim, "Lost").await
             }
-            _ => self.write_claim_phase(claim, "Pending").await,
+            _ => write_claim_phase(client, claim, "Pending").await,
         }
     }
 
@@ -192,44 +190,7 @@ impl Binder {
         Ok(found)
     }
 
-    /// Binds both to each other, the volume first: it can belong to one claim only.
-    async fn bind(&self, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), Error> {
-        let volumes = self.client.all::<PersistentVolume>();
-        let bound_volume = bound_volume(volume, claim);
-        if bound_volume != *volume {
-            volumes.update(&bound_volume).await?;
-        }
-        let handle = self
-            .client
-            .namespaced::<PersistentVolumeClaim>(claim.metadata.namespace.as_deref().unwrap_or_default());
-        let mut current = claim.clone();
-        let bound_claim = bound_claim(claim, volume);
-        if bound_claim != *claim {
-            current = handle.update(&bound_claim).await?.to_owned()?;
-        }
-        let status = bound_status(&current, volume);
-        if current.status.as_ref() != Some(&status) {
-            current.status = Some(status);
-            handle.update_status(&current).await?;
-        }
-        Ok(())
-    }
-
-    async fn write_claim_phase(&self, mut claim: PersistentVolumeClaim, phase: &str) -> Result<(), Error> {
-        let status = claim.status.get_or_insert_default();
-        if status.phase.as_deref() == Some(phase) {
-            return Ok(());
-        }
-        status.phase = Some(phase.to_owned());
-        let namespace = claim.metadata.namespace.clone().unwrap_or_default();
-        self.client
-            .namespaced::<PersistentVolumeClaim>(&namespace)
-            .update_status(&claim)
-            .await?;
-        Ok(())
-    }
-
-    async fn sync_volume(&self, key: &Key) -> Result<(), Error> {
+    async fn sync_volume(&self, client: &Client, key: &Key) -> Result<(), Error> {
         let Some(object) = self.volumes.find(key) else {
             return Ok(());
         };
@@ -258,11 +219,55 @@ impl Binder {
             return Ok(());
         }
         status.phase = Some(word.to_owned());
-        match self.client.all::<PersistentVolume>().update_status(&volume).await {
+        match client.all::<PersistentVolume>().update_status(&volume).await {
             Err(status) if status.is_not_found() => Ok(()),
             written => Ok(written.map(drop)?),
         }
     }
+}
+
+/// Binds both to each other, the volume first: it can belong to one claim only.
+async fn bind(
+    client: &Client,
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Result<(), Error> {
+    let volumes = client.all::<PersistentVolume>();
+    let bound_volume = bound_volume(volume, claim);
+    if bound_volume != *volume {
+        volumes.update(&bound_volume).await?;
+    }
+    let handle =
+        client.namespaced::<PersistentVolumeClaim>(claim.metadata.namespace.as_deref().unwrap_or_default());
+    let mut current = claim.clone();
+    let bound_claim = bound_claim(claim, volume);
+    if bound_claim != *claim {
+        current = handle.update(&bound_claim).await?.to_owned()?;
+    }
+    let status = bound_status(&current, volume);
+    if current.status.as_ref() != Some(&status) {
+        current.status = Some(status);
+        handle.update_status(&current).await?;
+    }
+    Ok(())
+}
+
+async fn write_claim_phase(
+    client: &Client,
+    mut claim: PersistentVolumeClaim,
+    phase: &str,
+) -> Result<(), Error> {
+    let status = claim.status.get_or_insert_default();
+    if status.phase.as_deref() == Some(phase) {
+        return Ok(());
+    }
+    status.phase = Some(phase.to_owned());
+    let namespace = claim.metadata.namespace.clone().unwrap_or_default();
+    client
+        .namespaced::<PersistentVolumeClaim>(&namespace)
+        .update_status(&claim)
+        .await?;
+    Ok(())
 }
 
 #[cfg(test)]

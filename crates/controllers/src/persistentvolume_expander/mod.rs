@@ -47,7 +47,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Expander {
         claims: context.lister()?,
         volumes: context.lister()?,
-        client: context.client.clone(),
         events: context.events.for_component("volume_expand"),
     };
     Controller::new(NAME, reconciler)
@@ -63,7 +62,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct Expander {
     claims: Lister<PersistentVolumeClaim>,
     volumes: Lister<PersistentVolume>,
-    client: Client,
     events: Recorder,
 }
 
@@ -152,7 +150,7 @@ fn resizer(volume: &Volume) -> Resizer {
 }
 
 impl Reconcile for Expander {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.claims.find(key) else {
             return Ok(Next::Done);
         };
@@ -183,32 +181,30 @@ impl Reconcile for Expander {
                     "CSI migration enabled for {kind}; waiting for external resizer to expand the pvc"
                 );
                 self.events.normal(&object, "ExternalExpanding", message);
-                self.set_resizer(&object, &claim, driver).await?;
+                set_resizer(client, &object, &claim, driver).await?;
             }
         }
         Ok(Next::Done)
     }
 }
 
-impl Expander {
-    /// Annotates the claim with the driver that resizes its volume.
-    async fn set_resizer(
-        &self,
-        object: &TypedObject<PersistentVolumeClaim>,
-        claim: &Claim,
-        driver: &str,
-    ) -> Result<(), Error> {
-        if claim.metadata.annotations.get(RESIZER).and_then(Value::as_str) == Some(driver) {
-            return Ok(());
-        }
-        let metadata = json!({"uid": object.uid(), "annotations": {RESIZER: driver}});
-        let patch = Patch::merge(&json!({"metadata": metadata}))?;
-        let key = object.key();
-        let handle = self.client.namespaced::<PersistentVolumeClaim>(key.namespace());
-        match handle.patch(key.name(), &patch).await {
-            Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+/// Annotates the claim with the driver that resizes its volume.
+async fn set_resizer(
+    client: &Client,
+    object: &TypedObject<PersistentVolumeClaim>,
+    claim: &Claim,
+    driver: &str,
+) -> Result<(), Error> {
+    if claim.metadata.annotations.get(RESIZER).and_then(Value::as_str) == Some(driver) {
+        return Ok(());
+    }
+    let metadata = json!({"uid": object.uid(), "annotations": {RESIZER: driver}});
+    let patch = Patch::merge(&json!({"metadata": metadata}))?;
+    let key = object.key();
+    let handle = client.namespaced::<PersistentVolumeClaim>(key.namespace());
+    match handle.patch(key.name(), &patch).await {
+        Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
+        written => Ok(written.map(drop)?),
     }
 }
 

@@ -16,7 +16,6 @@ const FINALIZER: &str = "kubernetes.io/pv-protection";
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Protection {
         volumes: context.lister()?,
-        client: context.client.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<PersistentVolume>()
@@ -29,11 +28,10 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Protection {
     volumes: Lister<PersistentVolume>,
-    client: Client,
 }
 
 impl Reconcile for Protection {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(volume) = self.volumes.find(key) else {
             return Ok(Next::Done);
         };
@@ -46,7 +44,7 @@ impl Reconcile for Protection {
             (false, false) => finalizers.push(FINALIZER.to_owned()),
             _ => return Ok(Next::Done),
         }
-        match self.client.all::<PersistentVolume>().update(&updated).await {
+        match client.all::<PersistentVolume>().update(&updated).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),
         }

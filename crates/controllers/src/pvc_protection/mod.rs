@@ -20,7 +20,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Protection {
         claims: context.lister()?,
         pods: context.lister()?,
-        client: context.client.clone(),
     };
     let claims = reconciler.claims.clone();
     Controller::new(NAME, reconciler)
@@ -38,7 +37,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct Protection {
     claims: Lister<PersistentVolumeClaim>,
     pods: Lister<Pod>,
-    client: Client,
 }
 
 /// The names of the claims that a pod uses.
@@ -65,7 +63,7 @@ fn claims_to_enqueue(claims: &Lister<PersistentVolumeClaim>, change: &Change) ->
 }
 
 impl Reconcile for Protection {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(claim) = self.claims.find(key) else {
             return Ok(Next::Done);
         };
@@ -77,7 +75,7 @@ impl Reconcile for Protection {
             (false, false) => finalizers.push(FINALIZER.to_owned()),
             _ => return Ok(Next::Done),
         }
-        let handle = self.client.namespaced::<PersistentVolumeClaim>(key.namespace());
+        let handle = client.namespaced::<PersistentVolumeClaim>(key.namespace());
         match handle.update(&updated).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),

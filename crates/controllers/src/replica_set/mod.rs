@@ -10,8 +10,8 @@
 //! 4. *Report* the counts and a failure in the status, if it changed.
 //!
 //! A cache is a little behind the server, so a reconcile that ran at once again would create the same pods twice. The
-//! runtime prevents this: the client of the [`Context`] records the writes of each reconcile, and the key is held until
-//! the caches have them.
+//! runtime prevents this: the client that each reconcile is given records its writes, and the key is held until the
+//! caches have them. So every write goes through that client, and the reconciler keeps none.
 //!
 //! Start reading at [`ReplicaSets::reconcile`], then [`mod@plan`].
 
@@ -22,7 +22,7 @@ mod views;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{self, ReplicationController};
 use setpoint_api::{Change, Clock, Key, Status};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject};
@@ -71,26 +71,26 @@ fn sets_to_enqueue<T: Set>(sets: &Lister<T>, change: &Change) -> Vec<Key> {
     })
 }
 
-/// The reconciler.
+/// The reconciler: what it reads, and what it creates and deletes pods with.
 #[derive(Debug)]
 pub(crate) struct ReplicaSets<T> {
     sets: Lister<T>,
     pods: Lister<v1::Pod>,
-    client: Client,
     pod_control: PodControl,
     clock: Arc<dyn Clock>,
 }
 
 impl<T: Set> Reconcile for ReplicaSets<T> {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(set) = self.sets.find(key) else {
             return Ok(Next::Done);
         };
         let view = T::view(&set).map_err(Error::terminal)?;
-        let pods = self.claim_pods(&set, &view).await?;
+        let pods = self.claim_pods(client, &set, &view).await?;
         let plan = plan(self.clock.now(), &view, &pods, || self.related_pods(&set, &pods));
-        let outcome = self.carry_out(&set, &plan).await;
-        self.report(&set, &view, &plan, outcome.as_ref().err()).await?;
+        let outcome = self.carry_out(client, &set, &plan).await;
+        let status = status(self.clock.now(), &view, plan.counts, outcome.as_ref().err());
+        report(client, &set, &view.status, T::supported_status(status)).await?;
         outcome.map_err(|failure| failure.error)?;
         Ok(plan.next)
     }
@@ -104,15 +104,19 @@ impl<T: Set> ReplicaSets<T> {
         Ok(Self {
             sets: context.lister()?,
             pods,
-            client: context.client.clone(),
-            pod_control: PodControl::new(context.client.clone(), events),
+            pod_control: PodControl::new(events),
             clock: context.clock.clone(),
         })
     }
 
     /// The pods of the set, after adopting and releasing pods by its selector.
-    async fn claim_pods(&self, set: &TypedObject<T>, view: &SetView) -> Result<Vec<Pod>, Error> {
-        let claimed = controller_ref::claim(&self.client, &self.pods, set, &view.selector).await?;
+    async fn claim_pods(
+        &self,
+        client: &Client,
+        set: &TypedObject<T>,
+        view: &SetView,
+    ) -> Result<Vec<Pod>, Error> {
+        let claimed = controller_ref::claim(client, &self.pods, set, &view.selector).await?;
         Ok(claimed.into_iter().map(Pod::read).collect())
     }
 
@@ -128,42 +132,44 @@ impl<T: Set> ReplicaSets<T> {
         pods.map(|pod| Pod::read(pod.into_stored())).collect()
     }
 
-    async fn carry_out(&self, set: &TypedObject<T>, plan: &Plan<'_>) -> Result<(), Failure> {
+    /// Creates or deletes pods as planned.
+    async fn carry_out(&self, client: &Client, set: &TypedObject<T>, plan: &Plan<'_>) -> Result<(), Failure> {
         match &plan.action {
             Action::Nothing => Ok(()),
-            Action::Create(count) => self.create(set, *count).await.map_err(Failure::create),
+            Action::Create(count) => self.create(client, set, *count).await.map_err(Failure::create),
             Action::Delete(victims) => {
-                let deleted = self.pod_control.delete(set, victims.iter().copied()).await;
+                let victims = victims.iter().copied();
+                let deleted = self.pod_control.delete(client, set, victims).await;
                 deleted.map_err(Failure::delete)
             }
         }
     }
 
-    async fn create(&self, set: &TypedObject<T>, count: usize) -> Result<(), Status> {
+    /// Creates this number of pods from the template.
+    async fn create(&self, client: &Client, set: &TypedObject<T>, count: usize) -> Result<(), Status> {
         let new_pod = template::new_pod(set, set.to_owned()?.into_template());
-        let outcome = self.pod_control.create_identical(set, &new_pod, count).await?;
+        let pods = &self.pod_control;
+        let outcome = pods.create_identical(client, set, &new_pod, count).await?;
         outcome.into_result().map(drop)
     }
+}
 
-    /// Writes the status if it changed.
-    async fn report(
-        &self,
-        set: &TypedObject<T>,
-        view: &SetView,
-        plan: &Plan<'_>,
-        failure: Option<&Failure>,
-    ) -> Result<(), Error> {
-        let status = T::supported_status(status(self.clock.now(), view, plan.counts, failure));
-        if status == view.status {
-            return Ok(());
-        }
-        let mut updated = set.to_owned()?;
-        updated.put_status(status);
-        let sets = self.client.namespaced::<T>(set.key().namespace());
-        match sets.update_status(&updated).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+/// Writes the status if it changed.
+async fn report<T: Set>(
+    client: &Client,
+    set: &TypedObject<T>,
+    old: &ReplicaSetStatus,
+    new: ReplicaSetStatus,
+) -> Result<(), Error> {
+    if new == *old {
+        return Ok(());
+    }
+    let mut updated = set.to_owned()?;
+    updated.put_status(new);
+    let sets = client.namespaced::<T>(set.key().namespace());
+    match sets.update_status(&updated).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
     }
 }
 

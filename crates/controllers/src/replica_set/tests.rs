@@ -220,9 +220,12 @@ async fn rs6_one_sync_creates_at_most_a_burst() {
     let cluster = Cluster::start().await;
     create(&cluster, replica_set("web").replicas(1200).build()).await;
     cluster.settle().await;
-    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let sets = ReplicaSets::<ReplicaSet>::new(&context).unwrap();
     for expected in [500, 1000, 1200, 1200] {
-        sets.reconcile(&Key::new("default", "web")).await.unwrap();
+        sets.reconcile(&Key::new("default", "web"), &context.client)
+            .await
+            .unwrap();
         cluster.settle().await;
         assert_eq!(pods(&cluster).len(), expected);
     }
@@ -258,9 +261,10 @@ async fn rs8_a_quota_that_rejects_everything_gets_one_request_per_sync() {
     let cluster = Cluster::start().await;
     create(&cluster, replica_set("web").replicas(50).build()).await;
     cluster.settle().await;
-    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let sets = ReplicaSets::<ReplicaSet>::new(&context).unwrap();
     cluster.interceptor.reject(quota);
-    let rejected = sets.reconcile(&Key::new("default", "web")).await;
+    let rejected = sets.reconcile(&Key::new("default", "web"), &context.client).await;
     assert!(rejected.unwrap_err().to_string().contains("exceeded quota"));
     assert_eq!(cluster.interceptor.count("replicaset-controller create pods"), 1);
 }
@@ -349,8 +353,9 @@ async fn tr4_one_reconcile_corrects_everything_that_was_missed() {
     create(&cluster, replica_set("web").replicas(5).build()).await;
     cluster.settle().await;
     let key = Key::new("default", "web");
-    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
-    sets.reconcile(&key).await.unwrap();
+    let context = cluster.context(NAME);
+    let sets = ReplicaSets::<ReplicaSet>::new(&context).unwrap();
+    sets.reconcile(&key, &context.client).await.unwrap();
     cluster.settle().await;
     let handle = cluster.client("test").namespaced::<Pod>("default");
     for pod in pods(&cluster).iter().take(3) {
@@ -359,7 +364,7 @@ async fn tr4_one_reconcile_corrects_everything_that_was_missed() {
     }
     cluster.settle().await;
     assert_eq!(pods(&cluster).len(), 2);
-    sets.reconcile(&key).await.unwrap();
+    sets.reconcile(&key, &context.client).await.unwrap();
     cluster.settle().await;
     assert_eq!(pods(&cluster).len(), 5);
 }
@@ -376,9 +381,12 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
     cluster.settle().await;
     let before = (cluster.versions::<Pod>(), cluster.versions::<ReplicaSet>());
     cluster.interceptor.clear();
-    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let sets = ReplicaSets::<ReplicaSet>::new(&context).unwrap();
     for _ in 0..20 {
-        sets.reconcile(&Key::new("default", "web")).await.unwrap();
+        sets.reconcile(&Key::new("default", "web"), &context.client)
+            .await
+            .unwrap();
     }
     assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
     assert_eq!(
@@ -427,8 +435,11 @@ async fn a_terminating_set_creates_nothing() {
     let client = cluster.client("test").namespaced::<ReplicaSet>("default");
     client.delete("web", DeleteOptions::default()).await.unwrap();
     cluster.settle().await;
-    let sets = ReplicaSets::<ReplicaSet>::new(&cluster.context(NAME)).unwrap();
-    sets.reconcile(&Key::new("default", "web")).await.unwrap();
+    let context = cluster.context(NAME);
+    let sets = ReplicaSets::<ReplicaSet>::new(&context).unwrap();
+    sets.reconcile(&Key::new("default", "web"), &context.client)
+        .await
+        .unwrap();
     cluster.settle().await;
     assert!(pods(&cluster).is_empty());
 }

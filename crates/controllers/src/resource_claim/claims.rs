@@ -7,37 +7,37 @@ use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::Value;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Key, Stored};
-use setpoint_runtime::{Error, Object, TypedObject};
+use setpoint_runtime::{Client, Error, Object, TypedObject};
 
 use crate::resource_claim::Claims;
 use crate::resource_claim::plan::{Claim, Consumer, FINALIZER, is_done};
 
 impl Claims {
-    pub(super) async fn sync_claim(&self, key: &Key) -> Result<(), Error> {
+    pub(super) async fn sync_claim(&self, client: &Client, key: &Key) -> Result<(), Error> {
         let Some(object) = self.claims.find(key) else {
             return Ok(());
         };
         let claim: Claim = object.decode()?;
         let mut done_uids = Vec::new();
         for consumer in &claim.status.reserved_for {
-            if self.is_gone(key, consumer).await? {
+            if self.is_gone(client, key, consumer).await? {
                 done_uids.push(consumer.uid.as_str());
             }
         }
         let is_unused = done_uids.len() == claim.status.reserved_for.len();
         if !done_uids.is_empty() {
-            self.release(&object, &claim, &done_uids).await?;
+            release(client, &object, &claim, &done_uids).await?;
         } else if is_unused && claim.is_protected() && object.header().deleting {
-            self.remove_finalizer_if_unused(&object, &claim).await?;
+            remove_finalizer_if_unused(client, &object, &claim).await?;
         }
         if is_unused && self.is_unneeded(&object) {
-            self.delete(&object).await?;
+            delete(client, &object).await?;
         }
         Ok(())
     }
 
     /// Whether the pod that is a consumer will not use the claim any more. Consumers of other kinds are left alone.
-    async fn is_gone(&self, key: &Key, consumer: &Consumer) -> Result<bool, Error> {
+    async fn is_gone(&self, client: &Client, key: &Key, consumer: &Consumer) -> Result<bool, Error> {
         if !consumer.is_pod() {
             return Ok(false);
         }
@@ -45,65 +45,10 @@ impl Claims {
             return Ok(pod.uid() != consumer.uid || is_done(pod.stored()));
         }
         // It may be too new for the cache.
-        let handle = self.client.dynamic(v1::Pod::resource(), key.namespace());
+        let handle = client.dynamic(v1::Pod::resource(), key.namespace());
         match handle.get(&consumer.name).await {
             Err(status) if status.is_not_found() => Ok(true),
             found => Ok(found?.uid() != consumer.uid),
-        }
-    }
-
-    /// Removes consumers; with the last one the allocation is removed, too.
-    async fn release(&self, object: &Stored, claim: &Claim, done_uids: &[&str]) -> Result<(), Error> {
-        let mut body: Value = object.decode()?;
-        let status = &mut body["status"];
-        if let Some(consumers) = status["reservedFor"].as_array_mut() {
-            consumers.retain(|consumer| !done_uids.iter().any(|uid| consumer["uid"] == **uid));
-        }
-        let is_unused = done_uids.len() == claim.status.reserved_for.len();
-        if is_unused && claim.is_protected() {
-            drop_field(status, "allocation");
-        }
-        let released = self.write_status(object, &body).await?;
-        match is_unused && claim.is_protected() {
-            true => self.unprotect(&released).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Removes the finalizer of a terminating claim without consumers.
-    async fn remove_finalizer_if_unused(
-        &self,
-        object: &TypedObject<ResourceClaim>,
-        claim: &Claim,
-    ) -> Result<(), Error> {
-        if !claim.is_allocated() {
-            return self.unprotect(object).await;
-        }
-        let mut body: Value = object.decode()?;
-        drop_field(&mut body["status"], "allocation");
-        let freed = self.write_status(object, &body).await?;
-        self.unprotect(&freed).await
-    }
-
-    async fn write_status(&self, object: &Stored, body: &Value) -> Result<Arc<Stored>, Error> {
-        let handle = self
-            .client
-            .dynamic(ResourceClaim::resource(), object.key().namespace());
-        let written = handle.update_subresource(object.key().name(), "status", body.to_string());
-        Ok(written.await?)
-    }
-
-    async fn unprotect(&self, object: &Stored) -> Result<(), Error> {
-        let mut body: Value = object.decode()?;
-        if let Some(finalizers) = body["metadata"]["finalizers"].as_array_mut() {
-            finalizers.retain(|own| own != FINALIZER);
-        }
-        let handle = self
-            .client
-            .dynamic(ResourceClaim::resource(), object.key().namespace());
-        match handle.update(object.key().name(), body.to_string()).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
         }
     }
 
@@ -118,19 +63,68 @@ impl Claims {
             pod.is_some_and(|pod| pod.uid() != owner.uid || is_done(pod.stored()))
         })
     }
+}
 
-    async fn delete(&self, object: &Stored) -> Result<(), Error> {
-        if object.header().deleting {
-            return Ok(());
-        }
-        let options = DeleteOptions::with_uid(object.uid());
-        let handle = self
-            .client
-            .dynamic(ResourceClaim::resource(), object.key().namespace());
-        match handle.delete(object.key().name(), options).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            deleted => Ok(deleted.map(drop)?),
-        }
+/// Removes consumers; with the last one the allocation is removed, too.
+async fn release(client: &Client, object: &Stored, claim: &Claim, done_uids: &[&str]) -> Result<(), Error> {
+    let mut body: Value = object.decode()?;
+    let status = &mut body["status"];
+    if let Some(consumers) = status["reservedFor"].as_array_mut() {
+        consumers.retain(|consumer| !done_uids.iter().any(|uid| consumer["uid"] == **uid));
+    }
+    let is_unused = done_uids.len() == claim.status.reserved_for.len();
+    if is_unused && claim.is_protected() {
+        drop_field(status, "allocation");
+    }
+    let released = write_status(client, object, &body).await?;
+    match is_unused && claim.is_protected() {
+        true => unprotect(client, &released).await,
+        false => Ok(()),
+    }
+}
+
+/// Removes the finalizer of a terminating claim without consumers.
+async fn remove_finalizer_if_unused(
+    client: &Client,
+    object: &TypedObject<ResourceClaim>,
+    claim: &Claim,
+) -> Result<(), Error> {
+    if !claim.is_allocated() {
+        return unprotect(client, object).await;
+    }
+    let mut body: Value = object.decode()?;
+    drop_field(&mut body["status"], "allocation");
+    let freed = write_status(client, object, &body).await?;
+    unprotect(client, &freed).await
+}
+
+async fn write_status(client: &Client, object: &Stored, body: &Value) -> Result<Arc<Stored>, Error> {
+    let handle = client.dynamic(ResourceClaim::resource(), object.key().namespace());
+    let written = handle.update_subresource(object.key().name(), "status", body.to_string());
+    Ok(written.await?)
+}
+
+async fn unprotect(client: &Client, object: &Stored) -> Result<(), Error> {
+    let mut body: Value = object.decode()?;
+    if let Some(finalizers) = body["metadata"]["finalizers"].as_array_mut() {
+        finalizers.retain(|own| own != FINALIZER);
+    }
+    let handle = client.dynamic(ResourceClaim::resource(), object.key().namespace());
+    match handle.update(object.key().name(), body.to_string()).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
+    }
+}
+
+async fn delete(client: &Client, object: &Stored) -> Result<(), Error> {
+    if object.header().deleting {
+        return Ok(());
+    }
+    let options = DeleteOptions::with_uid(object.uid());
+    let handle = client.dynamic(ResourceClaim::resource(), object.key().namespace());
+    match handle.delete(object.key().name(), options).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        deleted => Ok(deleted.map(drop)?),
     }
 }
 

@@ -31,7 +31,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         pods: context.lister()?,
         claims: context.lister()?,
         templates: context.lister()?,
-        client: context.client.clone(),
         events: context.events.for_component("resource_claim"),
     };
     let pods = reconciler.pods.clone();
@@ -68,7 +67,6 @@ struct Claims {
     pods: Lister<v1::Pod>,
     claims: Lister<ResourceClaim>,
     templates: Lister<ResourceClaimTemplate>,
-    client: Client,
     events: Recorder,
 }
 
@@ -116,10 +114,10 @@ fn items_of_pod(change: &Change) -> Vec<WorkItem> {
 }
 
 impl Reconcile<WorkItem> for Claims {
-    async fn reconcile(&self, item: &WorkItem) -> Result<Next, Error> {
+    async fn reconcile(&self, item: &WorkItem, client: &Client) -> Result<Next, Error> {
         match item {
-            WorkItem::Pod(key) => self.sync_pod(key).await?,
-            WorkItem::Claim(key) => self.sync_claim(key).await?,
+            WorkItem::Pod(key) => self.sync_pod(client, key).await?,
+            WorkItem::Claim(key) => self.sync_claim(client, key).await?,
         }
         Ok(Next::Done)
     }

@@ -4,14 +4,14 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
 use setpoint_api::{Key, Stored};
-use setpoint_runtime::{Error, Object, Patch, TypedObject};
+use setpoint_runtime::{Client, Error, Object, Patch, TypedObject};
 
 use crate::pods;
 use crate::resource_claim::Claims;
 use crate::resource_claim::plan::{Claim, ClaimRef, POD_CLAIM, Pod, PodClaim, name_prefix};
 
 impl Claims {
-    pub(super) async fn sync_pod(&self, key: &Key) -> Result<(), Error> {
+    pub(super) async fn sync_pod(&self, client: &Client, key: &Key) -> Result<(), Error> {
         let Some(object) = self.pods.find(key).filter(|object| !object.header().deleting) else {
             return Ok(());
         };
@@ -20,7 +20,7 @@ impl Claims {
         };
         let mut generated = Vec::new();
         for claim in &pod.spec.resource_claims {
-            match self.ensure_claim(&object, &pod, claim).await {
+            match self.ensure_claim(client, &object, &pod, claim).await {
                 Ok(None) => {}
                 Ok(Some(name)) => generated.push(json!({"name": claim.name, "resourceClaimName": name})),
                 Err(error) => {
@@ -32,14 +32,15 @@ impl Claims {
             }
         }
         if !generated.is_empty() {
-            self.record_generated(&object, &generated).await?;
+            record_generated(client, &object, &generated).await?;
         }
         // Before the pod is bound the scheduler reserves its claims, together with the binding.
         if pods::Pod::read(object.stored().clone()).view().node.is_empty() {
             return Ok(());
         }
         for name in pod.claims() {
-            self.reserve(&object, &Key::new(key.namespace(), name)).await?;
+            self.reserve(client, &object, &Key::new(key.namespace(), name))
+                .await?;
         }
         Ok(())
     }
@@ -47,6 +48,7 @@ impl Claims {
     /// Generates the claim of an entry if it does not exist, and returns its name if the pod's status lacks it.
     async fn ensure_claim(
         &self,
+        client: &Client,
         object: &TypedObject<v1::Pod>,
         pod: &Pod,
         claim: &PodClaim,
@@ -55,7 +57,7 @@ impl Claims {
             ClaimRef::Existing(_) | ClaimRef::Nothing => return Ok(None),
             ClaimRef::FromTemplate(template) => template,
             ClaimRef::Generated(name) => {
-                if self.is_own(object, name).await? {
+                if self.is_own(client, object, name).await? {
                     return Ok(None);
                 }
                 claim.resource_claim_template_name.as_deref().unwrap_or_default()
@@ -69,25 +71,31 @@ impl Claims {
         };
         match own.iter().find(is_it) {
             Some(own) => Ok(Some(own.key().name().to_owned())),
-            None => self.create(object, claim, template).await.map(Some),
+            None => self.create(client, object, claim, template).await.map(Some),
         }
     }
 
     /// Whether a claim of that name exists and the pod controls it.
-    async fn is_own(&self, object: &Stored, name: &str) -> Result<bool, Error> {
+    async fn is_own(&self, client: &Client, object: &Stored, name: &str) -> Result<bool, Error> {
         let namespace = object.key().namespace();
         let is_own = |claim: &Stored| claim.controller().is_some_and(|owner| owner.uid == object.uid());
         if let Some(claim) = self.claims.find(&Key::new(namespace, name)) {
             return Ok(is_own(&claim));
         }
-        let handle = self.client.dynamic(ResourceClaim::resource(), namespace);
+        let handle = client.dynamic(ResourceClaim::resource(), namespace);
         match handle.get(name).await {
             Err(status) if status.is_not_found() => Ok(false),
             found => Ok(is_own(found?.as_ref())),
         }
     }
 
-    async fn create(&self, object: &Stored, claim: &PodClaim, template: &str) -> Result<String, Error> {
+    async fn create(
+        &self,
+        client: &Client,
+        object: &Stored,
+        claim: &PodClaim,
+        template: &str,
+    ) -> Result<String, Error> {
         let key = Key::new(object.key().namespace(), template);
         let Some(found) = self.templates.find(&key) else {
             let message = format!(
@@ -111,26 +119,13 @@ impl Claims {
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
             "metadata": metadata, "spec": inner["spec"].take(),
         });
-        let handle = self.client.dynamic(ResourceClaim::resource(), key.namespace());
+        let handle = client.dynamic(ResourceClaim::resource(), key.namespace());
         let created = handle.create(body.to_string()).await?;
         Ok(created.key().name().to_owned())
     }
 
-    async fn record_generated(&self, object: &Stored, generated: &[Value]) -> Result<(), Error> {
-        let status = json!({"resourceClaimStatuses": generated});
-        let patch = Patch::strategic(&json!({"metadata": {"uid": object.uid()}, "status": status}))?;
-        let handle = self.client.dynamic(v1::Pod::resource(), object.key().namespace());
-        match handle
-            .patch_subresource(object.key().name(), "status", &patch)
-            .await
-        {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
-    }
-
     /// Adds the pod as a consumer of an allocated claim.
-    async fn reserve(&self, object: &Stored, key: &Key) -> Result<(), Error> {
+    async fn reserve(&self, client: &Client, object: &Stored, key: &Key) -> Result<(), Error> {
         let Some(found) = self.claims.find(key) else {
             return Ok(());
         };
@@ -143,10 +138,23 @@ impl Claims {
             Some(consumers) => consumers.push(consumer),
             None => body["status"]["reservedFor"] = json!([consumer]),
         }
-        let handle = self.client.dynamic(ResourceClaim::resource(), key.namespace());
+        let handle = client.dynamic(ResourceClaim::resource(), key.namespace());
         handle
             .update_subresource(key.name(), "status", body.to_string())
             .await?;
         Ok(())
+    }
+}
+
+async fn record_generated(client: &Client, object: &Stored, generated: &[Value]) -> Result<(), Error> {
+    let status = json!({"resourceClaimStatuses": generated});
+    let patch = Patch::strategic(&json!({"metadata": {"uid": object.uid()}, "status": status}))?;
+    let handle = client.dynamic(v1::Pod::resource(), object.key().namespace());
+    match handle
+        .patch_subresource(object.key().name(), "status", &patch)
+        .await
+    {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
     }
 }

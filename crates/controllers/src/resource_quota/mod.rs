@@ -30,7 +30,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Quotas {
         quotas: context.lister()?,
         context: context.clone(),
-        client: context.client.clone(),
     };
     let quotas = reconciler.quotas.clone();
     let (counted, list) = watch::channel(counted_resources(&config.resources.now()));
@@ -66,7 +65,6 @@ fn counted_resources(served: &Resources) -> Vec<GroupResource> {
 struct Quotas {
     quotas: Lister<ResourceQuota>,
     context: Context,
-    client: Client,
 }
 
 /// A quota whose spec changed; other changes are those that admission charges.
@@ -118,7 +116,7 @@ fn quotas_to_enqueue(quotas: &Lister<ResourceQuota>, resource: &GroupResource, c
 }
 
 impl Reconcile for Quotas {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(quota) = self.quotas.find(key) else {
             return Ok(Next::Done);
         };
@@ -131,7 +129,7 @@ impl Reconcile for Quotas {
         }
         let mut updated: Value = (*body).clone();
         updated["status"] = json!({"hard": written(&hard), "used": written(&used)});
-        let handle = self.client.namespaced::<ResourceQuota>(key.namespace());
+        let handle = client.namespaced::<ResourceQuota>(key.namespace());
         match handle
             .dynamic()
             .update_subresource(key.name(), "status", serde_json::to_vec(&updated)?)

@@ -27,7 +27,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Publisher {
         namespaces: context.lister()?,
         maps: context.lister()?,
-        client: context.client.clone(),
         certificates: config.root_ca.clone(),
     };
     Controller::new(NAME, reconciler)
@@ -43,7 +42,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct Publisher {
     namespaces: Lister<Namespace>,
     maps: Lister<ConfigMap>,
-    client: Client,
     certificates: String,
 }
 
@@ -56,7 +54,7 @@ fn namespace_of(change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for Publisher {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let namespace = self.namespaces.find(key);
         if namespace.is_none_or(|namespace| namespace.header().deleting) {
             return Ok(Next::Done);
@@ -64,7 +62,7 @@ impl Reconcile for Publisher {
         let current = self.maps.find(&Key::new(key.name(), CONFIG_MAP));
         let current = current.map(|map| map.to_owned()).transpose()?;
         let desired = self.desired(key.name(), current.as_ref());
-        let handle = self.client.namespaced::<ConfigMap>(key.name());
+        let handle = client.namespaced::<ConfigMap>(key.name());
         let written = match current {
             Some(current) if current == desired => return Ok(Next::Done),
             Some(_) => handle.update(&desired).await,

@@ -17,7 +17,6 @@ pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error>
     let reconciler = ServiceAccounts {
         namespaces: context.lister()?,
         accounts: context.lister()?,
-        client: context.client.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<Namespace>()
@@ -34,7 +33,6 @@ pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error>
 struct ServiceAccounts {
     namespaces: Lister<Namespace>,
     accounts: Lister<ServiceAccount>,
-    client: Client,
 }
 
 /// The namespace of a deleted ServiceAccount.
@@ -46,29 +44,27 @@ fn namespace_of_deleted_account(change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for ServiceAccounts {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(namespace) = self.namespaces.find(key) else {
             return Ok(Next::Done);
         };
         let has = |name: &str| self.accounts.find(&Key::new(key.name(), name)).is_some();
         let missing: Vec<&str> = missing(&namespace, has).collect();
         for name in missing {
-            self.create(key.name(), name).await?;
+            create(client, key.name(), name).await?;
         }
         Ok(Next::Done)
     }
 }
 
-impl ServiceAccounts {
-    async fn create(&self, namespace: &str, name: &str) -> Result<(), Error> {
-        let mut account = ServiceAccount::default();
-        account.metadata.name = Some(name.to_owned());
-        account.metadata.namespace = Some(namespace.to_owned());
-        let created = self.client.namespaced(namespace).create(&account).await;
-        match created {
-            Err(status) if status.is_already_exists() || status.is_not_found() => Ok(()),
-            created => Ok(created.map(drop)?),
-        }
+async fn create(client: &Client, namespace: &str, name: &str) -> Result<(), Error> {
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some(name.to_owned());
+    account.metadata.namespace = Some(namespace.to_owned());
+    let created = client.namespaced(namespace).create(&account).await;
+    match created {
+        Err(status) if status.is_already_exists() || status.is_not_found() => Ok(()),
+        created => Ok(created.map(drop)?),
     }
 }
 

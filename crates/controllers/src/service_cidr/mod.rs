@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use setpoint_api::{Change, Clock, Key, Status};
 use setpoint_runtime::{
     Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject, conditions,
@@ -29,7 +30,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = ServiceCidrs {
         ranges: context.lister()?,
         addresses: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
     };
     let (all, gone) = (reconciler.ranges.clone(), reconciler.ranges.clone());
@@ -48,7 +48,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct ServiceCidrs {
     ranges: Lister<ServiceCIDR>,
     addresses: Lister<IPAddress>,
-    client: Client,
     clock: Arc<dyn Clock>,
 }
 
@@ -71,7 +70,7 @@ fn ranges_of(range: &ServiceCIDR) -> Vec<Cidr> {
 }
 
 impl Reconcile for ServiceCidrs {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.ranges.find(key) else {
             return Ok(Next::Done);
         };
@@ -81,20 +80,16 @@ impl Reconcile for ServiceCidrs {
         if !object.header().deleting {
             if !is_held {
                 finalizers.push(FINALIZER.to_owned());
-                range = self
-                    .client
-                    .all::<ServiceCIDR>()
-                    .update(&range)
-                    .await?
-                    .to_owned()?;
+                range = client.all::<ServiceCIDR>().update(&range).await?.to_owned()?;
             }
-            self.write_ready(range, true, "", "Kubernetes Service CIDR is ready")
-                .await?;
+            let ready = conditions::condition(READY, true, "", "Kubernetes Service CIDR is ready");
+            self.write_condition(client, range, ready).await?;
             return Ok(Next::Done);
         }
         if !self.can_delete(&object, &range)? {
             let message = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
-            self.write_ready(range, false, "Terminating", message).await?;
+            let terminating = conditions::condition(READY, false, "Terminating", message);
+            self.write_condition(client, range, terminating).await?;
             return Ok(Next::Done);
         }
         let since = range.metadata.deletion_timestamp.as_ref().map(|time| time.0);
@@ -107,7 +102,7 @@ impl Reconcile for ServiceCidrs {
             .finalizers
             .iter_mut()
             .for_each(|own| own.retain(|one| one != FINALIZER));
-        match self.client.all::<ServiceCIDR>().update(&range).await {
+        match client.all::<ServiceCIDR>().update(&range).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),
         }
@@ -130,18 +125,17 @@ impl ServiceCidrs {
         Ok(can_delete(&ranges_of(range), &others, &in_use))
     }
 
-    async fn write_ready(
+    /// Writes the condition if it changed.
+    async fn write_condition(
         &self,
+        client: &Client,
         mut range: ServiceCIDR,
-        ready: bool,
-        reason: &str,
-        message: &str,
+        condition: Condition,
     ) -> Result<(), Error> {
         let status = range.status.get_or_insert_default();
         let own = status.conditions.get_or_insert_default();
-        let condition = conditions::condition(READY, ready, reason, message);
         if conditions::set(own, condition, api_time::whole_seconds(self.clock.now())) {
-            self.client.all::<ServiceCIDR>().update_status(&range).await?;
+            client.all::<ServiceCIDR>().update_status(&range).await?;
         }
         Ok(())
     }

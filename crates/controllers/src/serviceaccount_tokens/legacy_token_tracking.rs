@@ -52,7 +52,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = Tracker {
         maps: context.lister()?,
         secrets: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
     };
     Controller::new(NAME, reconciler)
@@ -77,7 +76,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct Tracker {
     maps: Lister<ConfigMap>,
     secrets: Lister<Secret>,
-    client: Client,
     clock: Arc<dyn Clock>,
 }
 
@@ -99,10 +97,10 @@ pub(super) fn day(time: Timestamp) -> Date {
 }
 
 impl Reconcile<WorkItem> for Tracker {
-    async fn reconcile(&self, item: &WorkItem) -> Result<Next, Error> {
+    async fn reconcile(&self, item: &WorkItem, client: &Client) -> Result<Next, Error> {
         match item {
-            WorkItem::EnsureSince => self.ensure_since().await?,
-            WorkItem::RecordUse(secret) => self.note(secret).await?,
+            WorkItem::EnsureSince => self.ensure_since(client).await?,
+            WorkItem::RecordUse(secret) => self.note(client, secret).await?,
         }
         Ok(Next::Done)
     }
@@ -110,9 +108,9 @@ impl Reconcile<WorkItem> for Tracker {
 
 impl Tracker {
     /// Writes the start of the tracking, unless the ConfigMap has a valid one.
-    async fn ensure_since(&self) -> Result<(), Error> {
+    async fn ensure_since(&self, client: &Client) -> Result<(), Error> {
         let data = json!({"since": day(self.clock.now()).to_string()});
-        let handle = self.client.dynamic(ConfigMap::resource(), KUBE_SYSTEM);
+        let handle = client.dynamic(ConfigMap::resource(), KUBE_SYSTEM);
         let Some(map) = self.maps.find(&Key::new(KUBE_SYSTEM, TRACKING_MAP)) else {
             let map = json!({"metadata": {"name": TRACKING_MAP, "namespace": KUBE_SYSTEM}, "data": data});
             return match handle.create(map.to_string()).await {
@@ -130,7 +128,7 @@ impl Tracker {
         }
     }
 
-    async fn note(&self, key: &Key) -> Result<(), Error> {
+    async fn note(&self, client: &Client, key: &Key) -> Result<(), Error> {
         let today = day(self.clock.now()).to_string();
         let Some(secret) = self.secrets.find(key) else {
             return Ok(());
@@ -140,7 +138,7 @@ impl Tracker {
         }
         let metadata = json!({"uid": secret.uid(), "labels": {LAST_USED: today}});
         let patch = Patch::merge(&json!({"metadata": metadata}))?;
-        let handle = self.client.dynamic(Secret::resource(), key.namespace());
+        let handle = client.dynamic(Secret::resource(), key.namespace());
         match handle.patch(key.name(), &patch).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
             written => Ok(written.map(drop)?),

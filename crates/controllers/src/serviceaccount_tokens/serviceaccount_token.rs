@@ -30,7 +30,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = TokenController {
         secrets: context.lister()?,
         accounts: context.lister()?,
-        client: context.client.clone(),
         root_ca: config.root_ca.clone(),
         tokens,
     };
@@ -59,7 +58,6 @@ struct SecretItem {
 struct TokenController {
     secrets: Lister<Secret>,
     accounts: Lister<ServiceAccount>,
-    client: Client,
     root_ca: String,
     tokens: TokenGenerator,
 }
@@ -87,18 +85,20 @@ fn secrets_of_deleted_account(secrets: &Lister<Secret>, change: &Change) -> Vec<
 }
 
 impl Reconcile<SecretItem> for TokenController {
-    async fn reconcile(&self, item: &SecretItem) -> Result<Next, Error> {
+    async fn reconcile(&self, item: &SecretItem, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.secrets.find(&item.secret) else {
-            self.remove_reference(item).await?;
+            self.remove_reference(client, item).await?;
             return Ok(Next::Done);
         };
         let secret: TokenSecret = object.decode()?;
         if secret.account() != item.account {
             return Ok(Next::Done);
         }
-        match self.account(item).await? {
-            Some(account) if secret.is_of(account.uid()) => self.fill(&object, &secret, &account).await?,
-            _ => self.delete(&object).await?,
+        match self.account(client, item).await? {
+            Some(account) if secret.is_of(account.uid()) => {
+                self.fill(client, &object, &secret, &account).await?
+            }
+            _ => delete(client, &object).await?,
         }
         Ok(Next::Done)
     }
@@ -107,19 +107,29 @@ impl Reconcile<SecretItem> for TokenController {
 impl TokenController {
     /// The ServiceAccount, from the API server if the cache lacks it: a Secret must not be deleted because its
     /// ServiceAccount is new.
-    async fn account(&self, item: &SecretItem) -> Result<Option<TypedObject<ServiceAccount>>, Error> {
+    async fn account(
+        &self,
+        client: &Client,
+        item: &SecretItem,
+    ) -> Result<Option<TypedObject<ServiceAccount>>, Error> {
         let namespace = item.secret.namespace();
         if let Some(account) = self.accounts.find(&Key::new(namespace, &item.account)) {
             return Ok(Some(account));
         }
-        let handle = self.client.namespaced::<ServiceAccount>(namespace);
+        let handle = client.namespaced::<ServiceAccount>(namespace);
         match handle.get(&item.account).await {
             Err(status) if status.is_not_found() => Ok(None),
             found => Ok(Some(found?)),
         }
     }
 
-    async fn fill(&self, object: &Stored, secret: &TokenSecret, account: &Stored) -> Result<(), Error> {
+    async fn fill(
+        &self,
+        client: &Client,
+        object: &Stored,
+        secret: &TokenSecret,
+        account: &Stored,
+    ) -> Result<(), Error> {
         let missing_fields = secret.missing_fields(&self.root_ca);
         if missing_fields == MissingFields::NOTHING {
             return Ok(());
@@ -147,7 +157,7 @@ impl TokenController {
         let version = object.resource_version().to_string();
         let metadata = json!({"resourceVersion": version, "annotations": annotations});
         let patch = Patch::merge(&json!({"metadata": metadata, "data": data}))?;
-        let handle = self.client.dynamic(Secret::resource(), namespace);
+        let handle = client.dynamic(Secret::resource(), namespace);
         match handle.patch(name, &patch).await {
             // The concurrent change enqueues the Secret again.
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
@@ -155,17 +165,8 @@ impl TokenController {
         }
     }
 
-    async fn delete(&self, object: &Stored) -> Result<(), Error> {
-        let options = DeleteOptions::with_uid(object.uid());
-        let handle = self.client.dynamic(Secret::resource(), object.key().namespace());
-        match handle.delete(object.key().name(), options).await {
-            Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-            deleted => Ok(deleted.map(drop)?),
-        }
-    }
-
     /// Removes the reference to a deleted Secret from its ServiceAccount.
-    async fn remove_reference(&self, item: &SecretItem) -> Result<(), Error> {
+    async fn remove_reference(&self, client: &Client, item: &SecretItem) -> Result<(), Error> {
         let key = Key::new(item.secret.namespace(), &item.account);
         let Some(account) = self.accounts.find(&key) else {
             return Ok(());
@@ -177,11 +178,20 @@ impl TokenController {
         if let Some(secrets) = body["secrets"].as_array_mut() {
             secrets.retain(|secret| secret["name"] != item.secret.name());
         }
-        let handle = self.client.dynamic(ServiceAccount::resource(), key.namespace());
+        let handle = client.dynamic(ServiceAccount::resource(), key.namespace());
         match handle.update(key.name(), body.to_string()).await {
             Err(status) if status.is_not_found() => Ok(()),
             written => Ok(written.map(drop)?),
         }
+    }
+}
+
+async fn delete(client: &Client, object: &Stored) -> Result<(), Error> {
+    let options = DeleteOptions::with_uid(object.uid());
+    let handle = client.dynamic(Secret::resource(), object.key().namespace());
+    match handle.delete(object.key().name(), options).await {
+        Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
+        deleted => Ok(deleted.map(drop)?),
     }
 }
 

@@ -58,9 +58,18 @@ pub(crate) struct StatefulSets {
     pods: Lister<v1::Pod>,
     claims: Lister<PersistentVolumeClaim>,
     revisions: Lister<ControllerRevision>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
+}
+
+/// What the pods of a set are made from.
+struct PodSource<'a> {
+    object: &'a TypedObject<StatefulSet>,
+    set: &'a StatefulSet,
+    /// The revision before the newest template.
+    current: &'a ControllerRevision,
+    /// The revision of the newest template.
+    update: &'a ControllerRevision,
 }
 
 fn selector_of(set: &TypedObject<StatefulSet>) -> Result<LabelSelector, Error> {
@@ -69,28 +78,32 @@ fn selector_of(set: &TypedObject<StatefulSet>) -> Result<LabelSelector, Error> {
 }
 
 impl Reconcile for StatefulSets {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.sets.find(key) else {
             return Ok(Next::Done);
         };
         let set = object.to_owned()?;
         let selector = selector_of(&object)?;
-        let history = self.history(&object, &set, &selector).await?;
-        let members = self.members(&object, &selector).await?;
+        let history = self.history(client, &object, &set, &selector).await?;
+        let members = self.members(client, &object, &selector).await?;
         let current = current(&set, &history);
         let revisions = Revisions {
             current: revisions::name(current),
             update: revisions::name(&history.update),
         };
         let plan = plan(self.clock.now(), &set, &members, revisions);
-        let done = self
-            .carry_out(&object, &set, &plan, (current, &history.update))
-            .await;
-        self.update_claim_owners(&object, &set, &members).await?;
+        let pod_source = PodSource {
+            object: &object,
+            set: &set,
+            current,
+            update: &history.update,
+        };
+        let done = self.carry_out(client, &pod_source, &plan).await;
+        self.update_claim_owners(client, &object, &set, &members).await?;
         let in_use = members.iter().map(|member| member.revision.clone());
         let live = in_use.chain([revisions.current.to_owned(), revisions.update.to_owned()]);
-        self.trim(&object, &set, &history, live.collect()).await?;
-        self.report(&object, &set, &plan).await?;
+        trim(client, &object, &set, &history, live.collect()).await?;
+        report(client, &object, &set, &plan).await?;
         done?;
         Ok(plan.recheck.map_or(Next::Done, Next::After))
     }
@@ -116,7 +129,6 @@ impl StatefulSets {
             pods,
             claims: context.lister()?,
             revisions,
-            client: context.client.clone(),
             clock: context.clock.clone(),
             events: context.events.for_component(NAME),
         })
@@ -125,6 +137,7 @@ impl StatefulSets {
     /// The ControllerRevisions of the set's template.
     async fn history(
         &self,
+        client: &Client,
         object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         selector: &LabelSelector,
@@ -141,16 +154,17 @@ impl StatefulSets {
                 .filter(|count| *count > 0),
             label: REVISION_LABEL,
         };
-        revisions::sync(&self.client, &self.revisions, &revision_owner).await
+        revisions::sync(client, &self.revisions, &revision_owner).await
     }
 
     /// The pods of the set, with their ordinals.
     async fn members(
         &self,
+        client: &Client,
         object: &TypedObject<StatefulSet>,
         selector: &LabelSelector,
     ) -> Result<Vec<Member>, Error> {
-        let claimed = controller_ref::claim(&self.client, &self.pods, object, selector).await?;
+        let claimed = controller_ref::claim(client, &self.pods, object, selector).await?;
         let member = |pod: Arc<setpoint_api::Stored>| {
             let ordinal = pod::ordinal(object.key().name(), pod.key().name())?;
             let revision = pod.label(HASH_LABEL).unwrap_or_default().to_owned();
@@ -169,19 +183,20 @@ impl StatefulSets {
     /// Carries out the plan. If the order matters, the plan has one action at a time.
     async fn carry_out(
         &self,
-        object: &TypedObject<StatefulSet>,
-        set: &StatefulSet,
+        client: &Client,
+        pod_source: &PodSource<'_>,
         plan: &Plan<'_>,
-        revisions: (&ControllerRevision, &ControllerRevision),
     ) -> Result<(), Error> {
+        let PodSource { object, set, .. } = *pod_source;
         let outcome = slow_start(plan.actions.iter().collect(), |action| async move {
             match action {
                 Action::Create { ordinal, is_new } => {
-                    let revision = if *is_new { revisions.1 } else { revisions.0 };
-                    self.create(object, set, *ordinal, revision).await
+                    self.ensure_claims(client, object, set, *ordinal).await?;
+                    let pod = pod_source.new_pod(*ordinal, *is_new);
+                    self.create(client, object, &pod).await
                 }
-                Action::EnsureClaims(member) => self.ensure_claims(object, set, member.ordinal).await,
-                Action::Delete(member) => self.delete(object, &member.pod).await,
+                Action::EnsureClaims(member) => self.ensure_claims(client, object, set, member.ordinal).await,
+                Action::Delete(member) => self.delete(client, object, &member.pod).await,
             }
         })
         .await;
@@ -190,18 +205,13 @@ impl StatefulSets {
 
     async fn create(
         &self,
+        client: &Client,
         object: &TypedObject<StatefulSet>,
-        set: &StatefulSet,
-        ordinal: i32,
-        revision: &ControllerRevision,
+        pod: &v1::Pod,
     ) -> Result<(), Error> {
-        self.ensure_claims(object, set, ordinal).await?;
-        let template = revisions::template(revision).unwrap_or_default();
-        let pod = pod::new_pod(object, set, ordinal, template, revisions::name(revision));
-        let created = self
-            .client
+        let created = client
             .namespaced::<v1::Pod>(object.key().namespace())
-            .create(&pod)
+            .create(pod)
             .await;
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         match created {
@@ -211,10 +221,15 @@ impl StatefulSets {
         }
     }
 
-    async fn delete(&self, object: &TypedObject<StatefulSet>, victim: &Pod) -> Result<(), Error> {
+    async fn delete(
+        &self,
+        client: &Client,
+        object: &TypedObject<StatefulSet>,
+        victim: &Pod,
+    ) -> Result<(), Error> {
         let options = DeleteOptions::with_uid(victim.object().uid());
         let name = victim.object().key().name();
-        let pods = self.client.namespaced::<v1::Pod>(object.key().namespace());
+        let pods = client.namespaced::<v1::Pod>(object.key().namespace());
         match pods.delete(name, options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
             deleted => self.record_event(object, ("delete", "Delete"), name, deleted.map(drop)),
@@ -246,6 +261,7 @@ impl StatefulSets {
     /// Creates the missing claims of the pod of this ordinal.
     async fn ensure_claims(
         &self,
+        client: &Client,
         object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         ordinal: i32,
@@ -261,8 +277,7 @@ impl StatefulSets {
             }
             let owners = pod::owners(object, set, &[], None);
             claim.metadata.owner_references = (!owners.is_empty()).then_some(owners);
-            let created = self
-                .client
+            let created = client
                 .namespaced::<PersistentVolumeClaim>(namespace)
                 .create(&claim)
                 .await;
@@ -289,6 +304,7 @@ impl StatefulSets {
     /// Sets the owners of all pods' claims by the set's retention policy.
     async fn update_claim_owners(
         &self,
+        client: &Client,
         object: &TypedObject<StatefulSet>,
         set: &StatefulSet,
         members: &[Member],
@@ -309,7 +325,7 @@ impl StatefulSets {
                 let owners = pod::owners(object, set, &current, condemned);
                 if owners != current {
                     there.metadata.owner_references = (!owners.is_empty()).then_some(owners);
-                    self.client
+                    client
                         .namespaced::<PersistentVolumeClaim>(namespace)
                         .update(&there)
                         .await?;
@@ -318,35 +334,50 @@ impl StatefulSets {
         }
         Ok(())
     }
+}
 
-    async fn trim(
-        &self,
-        object: &TypedObject<StatefulSet>,
-        set: &StatefulSet,
-        history: &History,
-        live: BTreeSet<String>,
-    ) -> Result<(), Error> {
-        let handle = self.client.namespaced(object.key().namespace());
-        revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
+impl PodSource<'_> {
+    /// A pod of the newest revision or of the current one.
+    fn new_pod(&self, ordinal: i32, is_new: bool) -> v1::Pod {
+        let revision = if is_new { self.update } else { self.current };
+        let template = revisions::template(revision).unwrap_or_default();
+        pod::new_pod(
+            self.object,
+            self.set,
+            ordinal,
+            template,
+            revisions::name(revision),
+        )
     }
+}
 
-    /// Writes the status if it changed.
-    async fn report(
-        &self,
-        object: &TypedObject<StatefulSet>,
-        set: &StatefulSet,
-        plan: &Plan<'_>,
-    ) -> Result<(), Error> {
-        if set.status.as_ref() == Some(&plan.status) {
-            return Ok(());
-        }
-        let mut updated = set.clone();
-        updated.status = Some(plan.status.clone());
-        let handle = self.client.namespaced::<StatefulSet>(object.key().namespace());
-        match handle.update_status(&updated).await {
-            Err(status) if status.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
+async fn trim(
+    client: &Client,
+    object: &TypedObject<StatefulSet>,
+    set: &StatefulSet,
+    history: &History,
+    live: BTreeSet<String>,
+) -> Result<(), Error> {
+    let handle = client.namespaced(object.key().namespace());
+    revisions::trim(&handle, history, &live, set.spec.revision_history_limit).await
+}
+
+/// Writes the status if it changed.
+async fn report(
+    client: &Client,
+    object: &TypedObject<StatefulSet>,
+    set: &StatefulSet,
+    plan: &Plan<'_>,
+) -> Result<(), Error> {
+    if set.status.as_ref() == Some(&plan.status) {
+        return Ok(());
+    }
+    let mut updated = set.clone();
+    updated.status = Some(plan.status.clone());
+    let handle = client.namespaced::<StatefulSet>(object.key().namespace());
+    match handle.update_status(&updated).await {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => Ok(written.map(drop)?),
     }
 }
 

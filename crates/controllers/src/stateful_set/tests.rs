@@ -136,9 +136,12 @@ async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
         .await;
     cluster.settle().await;
     cluster.interceptor.clear();
-    let sets = StatefulSets::new(&cluster.context(NAME)).unwrap();
+    let context = cluster.context(NAME);
+    let sets = StatefulSets::new(&context).unwrap();
     for _ in 0..10 {
-        sets.reconcile(&Key::new("default", "db")).await.unwrap();
+        sets.reconcile(&Key::new("default", "db"), &context.client)
+            .await
+            .unwrap();
     }
     assert_eq!(cluster.interceptor.writes(), Vec::<String>::new());
 }

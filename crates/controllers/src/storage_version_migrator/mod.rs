@@ -31,7 +31,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Migrator {
         migrations: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
         resources: config.resources.clone(),
     };
@@ -46,7 +45,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Migrator {
     migrations: Lister<StorageVersionMigration>,
-    client: Client,
     clock: Arc<dyn Clock>,
     resources: ServedResources,
 }
@@ -86,7 +84,7 @@ struct Status {
 }
 
 impl Reconcile for Migrator {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(object) = self.migrations.find(key) else {
             return Ok(Next::Done);
         };
@@ -96,12 +94,9 @@ impl Reconcile for Migrator {
             return Ok(Next::Done);
         }
         let Some(resource) = self.find(&migration.spec.resource) else {
-            return self.await_resource(&object, migration).await;
+            return self.await_resource(client, &object, migration).await;
         };
-        match migration.status.resource_version.parse() {
-            Err(_) => self.begin(&object, migration, resource).await,
-            Ok(until) => self.migrate(&object, migration, resource, until).await,
-        }
+        self.migrate(client, &object, migration, resource).await
     }
 }
 
@@ -114,25 +109,36 @@ impl Migrator {
         Some(served.at(resource_index).gvr.clone())
     }
 
-    async fn await_resource(&self, object: &Stored, migration: Migration) -> Result<Next, Error> {
+    async fn await_resource(
+        &self,
+        client: &Client,
+        object: &Stored,
+        migration: Migration,
+    ) -> Result<Next, Error> {
         let since = migration.metadata.creation_timestamp.unwrap_or_default();
         let end = api_time::add_seconds(since, DISCOVERY_TIMEOUT_SECONDS);
         match api_time::duration_until(self.clock.now(), end) {
             Some(_) => Ok(Next::After(RETRY_INTERVAL)),
             None => {
-                self.fail(object, migration, "resource does not exist in discovery")
+                self.fail(client, object, migration, "resource does not exist in discovery")
                     .await
             }
         }
     }
 
     /// Records the resource version of the resource.
-    async fn begin(&self, object: &Stored, migration: Migration, resource: Gvr) -> Result<Next, Error> {
+    async fn begin(
+        &self,
+        client: &Client,
+        object: &Stored,
+        migration: Migration,
+        resource: Gvr,
+    ) -> Result<Next, Error> {
         let one = ListOptions {
             limit: Some(1),
             ..ListOptions::default()
         };
-        let list = self.client.dynamic(resource, "").list(&one).await?;
+        let list = client.dynamic(resource, "").list(&one).await?;
         let mut own = migration.status.conditions;
         self.set(
             &mut own,
@@ -141,22 +147,22 @@ impl Migrator {
             "The migration is running",
         );
         let version = list.resource_version.to_string();
-        self.write(object, &json!({"resourceVersion": version, "conditions": own}))
-            .await
+        let status = json!({"resourceVersion": version, "conditions": own});
+        write(client, object, &status).await
     }
 
-    /// Rewrites every object that is not newer than the recorded resource version.
+    /// Rewrites every object that is not newer than the recorded resource version. The first reconcile only records it.
     async fn migrate(
         &self,
+        client: &Client,
         object: &Stored,
         migration: Migration,
         resource: Gvr,
-        until: u64,
     ) -> Result<Next, Error> {
-        let mut pages = self
-            .client
-            .dynamic(resource.clone(), "")
-            .pages(ListOptions::default());
+        let Ok(until) = migration.status.resource_version.parse() else {
+            return self.begin(client, object, migration, resource).await;
+        };
+        let mut pages = client.dynamic(resource.clone(), "").pages(ListOptions::default());
         let mut count = 0;
         while let Some(item) = pages.next().await {
             let item = item?;
@@ -164,9 +170,13 @@ impl Migrator {
             if item.resource_version().0 > until {
                 continue;
             }
-            match self.rewrite(&resource, &item).await {
+            match rewrite(client, &resource, &item).await {
                 Err(status_error) if is_transient(&status_error) => return Err(status_error.into()),
-                Err(status_error) => return self.fail(object, migration, &status_error.to_string()).await,
+                Err(status_error) => {
+                    return self
+                        .fail(client, object, migration, &status_error.to_string())
+                        .await;
+                }
                 Ok(()) => {}
             }
         }
@@ -179,43 +189,49 @@ impl Migrator {
         self.set(&mut own, "Running", "MigrationRunning", &running);
         let reason = "StorageVersionMigrationSucceeded";
         self.set(&mut own, "Succeeded", reason, "Migration completed");
-        self.write(object, &json!({"conditions": own})).await
+        write(client, object, &json!({"conditions": own})).await
     }
 
-    /// Writes an object unchanged. One that another client has changed or deleted since needs no rewrite.
-    async fn rewrite(&self, resource: &Gvr, item: &Stored) -> Result<(), StatusError> {
-        let version = item.resource_version().to_string();
-        let patch = Patch::merge(&json!({"metadata": {"uid": item.uid(), "resourceVersion": version}}))?;
-        let handle = self.client.dynamic(resource.clone(), item.key().namespace());
-        match handle.patch(item.key().name(), &patch.field_manager(NAME)).await {
-            Err(status_error) if status_error.is_not_found() || status_error.is_conflict() => Ok(()),
-            written => written.map(drop),
-        }
-    }
-
-    async fn fail(&self, object: &Stored, migration: Migration, why: &str) -> Result<Next, Error> {
+    async fn fail(
+        &self,
+        client: &Client,
+        object: &Stored,
+        migration: Migration,
+        why: &str,
+    ) -> Result<Next, Error> {
         let mut own = migration.status.conditions;
         let message = format!("migration encountered unhandled error: {why}");
         self.set(&mut own, "Failed", "StorageVersionMigrationFailed", &message);
-        self.write(object, &json!({"conditions": own})).await
+        write(client, object, &json!({"conditions": own})).await
     }
 
     fn set(&self, own: &mut Vec<Condition>, state: &str, reason: &str, message: &str) {
         let condition = conditions::condition(state, true, reason, message);
         conditions::set(own, condition, api_time::whole_seconds(self.clock.now()));
     }
+}
 
-    async fn write(&self, object: &Stored, status: &Value) -> Result<Next, Error> {
-        let version = object.resource_version().to_string();
-        let patch = Patch::merge(&json!({"metadata": {"resourceVersion": version}, "status": status}))?;
-        let handle = self.client.dynamic(StorageVersionMigration::resource(), "");
-        match handle
-            .patch_subresource(object.key().name(), "status", &patch)
-            .await
-        {
-            Err(status_error) if status_error.is_not_found() => Ok(Next::Done),
-            written => Ok(written.map(|_| Next::Done)?),
-        }
+/// Writes an object unchanged. One that another client has changed or deleted since needs no rewrite.
+async fn rewrite(client: &Client, resource: &Gvr, item: &Stored) -> Result<(), StatusError> {
+    let version = item.resource_version().to_string();
+    let patch = Patch::merge(&json!({"metadata": {"uid": item.uid(), "resourceVersion": version}}))?;
+    let handle = client.dynamic(resource.clone(), item.key().namespace());
+    match handle.patch(item.key().name(), &patch.field_manager(NAME)).await {
+        Err(status_error) if status_error.is_not_found() || status_error.is_conflict() => Ok(()),
+        written => written.map(drop),
+    }
+}
+
+async fn write(client: &Client, object: &Stored, status: &Value) -> Result<Next, Error> {
+    let version = object.resource_version().to_string();
+    let patch = Patch::merge(&json!({"metadata": {"resourceVersion": version}, "status": status}))?;
+    let handle = client.dynamic(StorageVersionMigration::resource(), "");
+    match handle
+        .patch_subresource(object.key().name(), "status", &patch)
+        .await
+    {
+        Err(status_error) if status_error.is_not_found() => Ok(Next::Done),
+        written => Ok(written.map(|_| Next::Done)?),
     }
 }
 

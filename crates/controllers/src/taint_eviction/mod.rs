@@ -29,7 +29,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
     let reconciler = TaintEviction {
         pods: pods.clone(),
         nodes: context.lister()?,
-        client: context.client.clone(),
         clock: context.clock.clone(),
         events: context.events.for_component(NAME),
     };
@@ -48,7 +47,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 struct TaintEviction {
     pods: Lister<Pod>,
     nodes: Lister<Node>,
-    client: Client,
     clock: Arc<dyn Clock>,
     events: Recorder,
 }
@@ -73,7 +71,7 @@ fn pods_to_enqueue(pods: &Lister<Pod>, change: &Change) -> Vec<Key> {
 }
 
 impl Reconcile for TaintEviction {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(pod) = self.pods.find(key).filter(|pod| !pod.header().deleting) else {
             return Ok(Next::Done);
         };
@@ -88,20 +86,20 @@ impl Reconcile for TaintEviction {
         match min_toleration_time(self.clock.now(), &taints, &tolerations) {
             TolerationTime::Forever => Ok(Next::Done),
             TolerationTime::For(left) => Ok(Next::After(left)),
-            TolerationTime::Expired => self.evict(&pod).await,
+            TolerationTime::Expired => self.evict(client, &pod).await,
         }
     }
 }
 
 impl TaintEviction {
-    async fn evict(&self, pod: &TypedObject<Pod>) -> Result<Next, Error> {
+    async fn evict(&self, client: &Client, pod: &TypedObject<Pod>) -> Result<Next, Error> {
         let message = format!("Marking for deletion Pod {}", pod.key());
         self.events.normal(pod, "TaintManagerEviction", message);
         let cause = Cause {
             reason: "DeletionByTaintManager",
             message: "Taint manager: deleting due to NoExecute taint",
         };
-        eviction::evict(&self.client, self.clock.now(), pod, cause).await?;
+        eviction::evict(client, self.clock.now(), pod, cause).await?;
         Ok(Next::Done)
     }
 }

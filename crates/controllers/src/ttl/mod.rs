@@ -31,7 +31,6 @@ const BOUNDARIES: [(usize, usize, u32); 5] = [
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = Ttl {
         nodes: context.lister()?,
-        client: context.client.clone(),
         boundary: AtomicUsize::default(),
     };
     let nodes = reconciler.nodes.clone();
@@ -48,7 +47,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct Ttl {
     nodes: Lister<Node>,
-    client: Client,
     /// The current index into the boundaries.
     boundary: AtomicUsize,
 }
@@ -98,7 +96,7 @@ fn boundary(mut at: usize, size: usize) -> usize {
 }
 
 impl Reconcile for Ttl {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(node) = self.nodes.find(key) else {
             return Ok(Next::Done);
         };
@@ -112,7 +110,7 @@ impl Reconcile for Ttl {
         }
         let metadata = json!({"uid": node.uid(), "annotations": {TTL: ttl}});
         let patch = Patch::strategic(&json!({"metadata": metadata}))?;
-        let handle = self.client.dynamic(Node::resource(), "");
+        let handle = client.dynamic(Node::resource(), "");
         match handle.patch(key.name(), &patch).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),

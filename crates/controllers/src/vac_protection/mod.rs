@@ -20,7 +20,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         classes: context.lister()?,
         volumes: context.lister()?,
         claims: context.lister()?,
-        client: context.client.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<VolumeAttributesClass>()
@@ -40,7 +39,6 @@ struct Protection {
     classes: Lister<VolumeAttributesClass>,
     volumes: Lister<PersistentVolume>,
     claims: Lister<PersistentVolumeClaim>,
-    client: Client,
 }
 
 /// The classes that a volume or claim references, or did before the change.
@@ -67,7 +65,7 @@ fn classes_of(object: &Stored) -> Vec<String> {
 }
 
 impl Reconcile for Protection {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(class) = self.classes.find(key) else {
             return Ok(Next::Done);
         };
@@ -79,7 +77,7 @@ impl Reconcile for Protection {
             (false, false) => finalizers.push(FINALIZER.to_owned()),
             _ => return Ok(Next::Done),
         }
-        match self.client.all::<VolumeAttributesClass>().update(&updated).await {
+        match client.all::<VolumeAttributesClass>().update(&updated).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),
         }

@@ -18,7 +18,6 @@ pub const NAME: &str = "validatingadmissionpolicy-status-controller";
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = PolicyStatus {
         policies: context.lister()?,
-        client: context.client.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<ValidatingAdmissionPolicy>()
@@ -31,7 +30,6 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct PolicyStatus {
     policies: Lister<ValidatingAdmissionPolicy>,
-    client: Client,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -47,7 +45,7 @@ struct Status {
 }
 
 impl Reconcile for PolicyStatus {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(policy) = self.policies.find(key) else {
             return Ok(Next::Done);
         };
@@ -61,7 +59,7 @@ impl Reconcile for PolicyStatus {
             "metadata": {"name": key.name(), "uid": policy.uid()}, "status": status,
         });
         let patch = Patch::apply(&applied, NAME)?;
-        let handle = self.client.dynamic(ValidatingAdmissionPolicy::resource(), "");
+        let handle = client.dynamic(ValidatingAdmissionPolicy::resource(), "");
         match handle.patch_subresource(key.name(), "status", &patch).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             written => Ok(written.map(|_| Next::Done)?),

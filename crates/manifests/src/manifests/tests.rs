@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use setpoint_api::Key;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
-use setpoint_runtime::{Manager, for_, leader};
+use setpoint_runtime::{Client, Manager, for_, leader};
 
 use super::*;
 use crate::FailurePolicy;
@@ -14,7 +14,7 @@ use crate::FailurePolicy;
 struct Idle;
 
 impl Reconcile for Idle {
-    async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, _: &Key, _: &Client) -> Result<Next, Error> {
         Ok(Next::Done)
     }
 }

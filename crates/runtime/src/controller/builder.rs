@@ -49,17 +49,17 @@ pub(super) struct Settings {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 /// use setpoint_api::Key;
-/// use setpoint_runtime::{Context, Error, Lister, Next, Reconcile, create_or_update, for_};
+/// use setpoint_runtime::{Client, Error, Lister, Next, Reconcile, create_or_update, for_};
 /// # use setpoint_testkit::Cluster;
 ///
 /// /// Each namespace with a `team` label has a ConfigMap that names the team.
-/// struct TeamNote { namespaces: Lister<Namespace>, context: Context }
+/// struct TeamNote { namespaces: Lister<Namespace> }
 ///
 /// impl Reconcile for TeamNote {
-///     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+///     async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
 ///         let Some(namespace) = self.namespaces.find(key) else { return Ok(Next::Done) };
 ///         let Some(team) = namespace.label("team") else { return Ok(Next::Done) };
-///         let notes = self.context.client.namespaced::<ConfigMap>(key.name());
+///         let notes = client.namespaced::<ConfigMap>(key.name());
 ///         create_or_update(&notes, "team", ConfigMap::default(), |note| {
 ///             note.data = Some([("team".to_owned(), team.to_owned())].into());
 ///         }).await?;
@@ -69,8 +69,7 @@ pub(super) struct Settings {
 ///
 /// # let cluster = Cluster::start().await;
 /// # let mut manager = cluster.manager("team-note");
-/// # let context = manager.context().clone();
-/// let reconciler = TeamNote { namespaces: context.lister()?, context };
+/// let reconciler = TeamNote { namespaces: manager.context().lister()? };
 /// manager.add_controller(for_::<Namespace>().named("team-note").owns::<ConfigMap>().reconciles_with(reconciler));
 /// # let _running = setpoint_testkit::RunningComponent::of(manager);
 /// # let mut namespace = Namespace::default();

@@ -1,5 +1,6 @@
 //! The loop from a change in a cache to a reconcile and back, on paused time.
 
+mod read_your_writes;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,6 @@ use tokio::sync::Notify;
 use super::*;
 use crate::lister::Lister;
 use crate::predicate::Predicate;
-use crate::queue::RateLimits;
 use crate::reconcile::Next;
 
 /// Caches without a server; the test writes them.
@@ -148,7 +148,7 @@ impl RecordingReconciler {
 }
 
 impl Reconcile for RecordingReconciler {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, _: &Client) -> Result<Next, Error> {
         let number = {
             let mut seen = self.seen.lock();
             seen.push(key.to_string());
@@ -335,7 +335,7 @@ async fn tr4_after_a_gap_everything_is_enqueued() {
 async fn wq8_a_stop_lets_running_reconciles_finish() {
     struct Slow(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<dyn setpoint_api::Clock>);
     impl Reconcile for Slow {
-        async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
+        async fn reconcile(&self, _: &Key, _: &Client) -> Result<Next, Error> {
             self.0.fetch_add(1, Ordering::SeqCst);
             self.2.sleep(Duration::from_secs(10)).await;
             self.1.fetch_add(1, Ordering::SeqCst);
@@ -403,75 +403,14 @@ async fn nothing_is_reconciled_before_the_caches_have_synced() {
     assert_eq!(reconciler.until(1).await, ["a/x"]);
 }
 
-/// Creates a pod whenever the cache shows none.
-struct Creator {
-    pods: Lister<Pod>,
-    client: Client,
-    runs: Arc<AtomicUsize>,
-}
-
-impl Reconcile for Creator {
-    async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
-        self.runs.fetch_add(1, Ordering::SeqCst);
-        if self.pods.list().is_empty() {
-            self.client.namespaced::<Pod>("a").create(&Pod::default()).await?;
-        }
-        Ok(Next::Done)
-    }
-}
-
-/// RS7: while the watch of pods is frozen, a hundred reconciles create no second pod.
-#[tokio::test(start_paused = true)]
-async fn rs7_a_key_is_held_until_the_caches_have_its_writes() {
-    let created = Arc::new(AtomicUsize::new(0));
-    let count = created.clone();
-    let mut fixture = Fixture::with_server(move |_: Request| -> ServeFuture<'static> {
-        count.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { Ok(Response::new(Body::Object(object("a/pod", 10, "")))) })
-    });
-    let runs = Arc::new(AtomicUsize::new(0));
-    let creator = Creator {
-        pods: fixture.context.lister().unwrap(),
-        client: fixture.context.client.clone(),
-        runs: runs.clone(),
-    };
-    let controller = Controller::new("test", creator).reconciles::<ReplicaSet>();
-    fixture.start(controller.reads(pods()).rate_limits(RateLimits::PER_ITEM));
-    add(&fixture.sets, "a/x", 2, "");
-    for version in 3..103 {
-        let (old, new) = (object("a/x", version - 1, ""), object("a/x", version, ""));
-        fixture
-            .sets
-            .apply(vec![Change::Modified { old, new }], ResourceVersion(version));
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    assert_eq!(
-        (created.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)),
-        (1, 1)
-    );
-    add(&fixture.pods, "a/pod", 10, "");
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(
-        (created.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)),
-        (1, 2)
-    );
-    assert!(
-        fixture
-            .context
-            .metrics
-            .to_text()
-            .contains("held_total{controller=\"test\"} 1")
-    );
-}
-
 /// TR6: slow reconciles take as many rounds as there are keys per worker.
 #[tokio::test(start_paused = true)]
 async fn tr6_more_workers_finish_sooner() {
     struct Slow(RecordingReconciler, Arc<dyn setpoint_api::Clock>);
     impl Reconcile for Slow {
-        async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
             self.1.sleep(Duration::from_secs(1)).await;
-            self.0.reconcile(key).await
+            self.0.reconcile(key, client).await
         }
     }
     for (workers, seconds) in [(1, 20), (5, 4), (20, 1)] {

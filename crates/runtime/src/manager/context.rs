@@ -12,7 +12,6 @@ use crate::activity::{Activity, ActivityRegistration};
 use crate::events::{self, Recorder, Sink};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
-use crate::read_your_writes::WriteTracker;
 use crate::reconcile::Error;
 
 /// The dependencies of a controller. Cloning shares them.
@@ -20,7 +19,7 @@ use crate::reconcile::Error;
 pub struct Context {
     /// The caches of all resources.
     pub caches: Arc<dyn Caches>,
-    /// A client that records the writes of the running reconcile, so that the next one of the key sees them in the caches.
+    /// The client of the process, for requests outside a reconcile. A reconcile is given one that records its writes.
     pub client: Client,
     /// The one source of time.
     pub clock: Arc<dyn Clock>,
@@ -38,8 +37,6 @@ pub struct Context {
 impl Context {
     /// The context, and the sink that must be run for its events to be written.
     pub fn new(caches: Arc<dyn Caches>, client: Client, clock: Arc<dyn Clock>) -> (Self, Sink) {
-        let tracked = Arc::new(WriteTracker::new(client.serve().clone()));
-        let client = client.with_serve(tracked);
         let (events, sink) = events::recorder(client.clone(), clock.clone());
         let context = Self {
             caches,

@@ -27,22 +27,21 @@ const FINALIZER: &str = "example.com/copy";
 /// Keeps a Lease of the same name and content for each ConfigMap called `copy-...`.
 struct Copier {
     maps: Lister<ConfigMap>,
-    client: Client,
     runs: Arc<AtomicUsize>,
     writes: Arc<AtomicUsize>,
 }
 
 impl Reconcile for Copier {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let Some(map) = self.maps.find(key) else {
             return Ok(Next::Done);
         };
-        let maps = self.client.namespaced::<ConfigMap>(key.namespace());
+        let maps = client.namespaced::<ConfigMap>(key.namespace());
         finalizer::guard(&maps, map, FINALIZER, async |step| match step {
-            Step::Apply(map) => self.copy(&map).await,
+            Step::Apply(map) => self.copy(client, &map).await,
             Step::CleanUp(map) => {
-                let leases = self.client.namespaced::<Lease>(map.key().namespace());
+                let leases = client.namespaced::<Lease>(map.key().namespace());
                 match leases.delete(map.key().name(), DeleteOptions::default()).await {
                     Err(status) if !status.is_not_found() => Err(status.into()),
                     _ => Ok(Next::Done),
@@ -54,7 +53,7 @@ impl Reconcile for Copier {
 }
 
 impl Copier {
-    async fn copy(&self, map: &TypedObject<ConfigMap>) -> Result<Next, Error> {
+    async fn copy(&self, client: &Client, map: &TypedObject<ConfigMap>) -> Result<Next, Error> {
         let value = map
             .shared()?
             .data
@@ -62,7 +61,7 @@ impl Copier {
             .flatten()
             .next()
             .map(|(_, value)| value.clone());
-        let leases = self.client.namespaced::<Lease>(map.key().namespace());
+        let leases = client.namespaced::<Lease>(map.key().namespace());
         let ensured = create_or_update(&leases, map.key().name(), Lease::default(), |lease| {
             lease.spec.get_or_insert_default().holder_identity = value;
             lease.metadata.namespace = Some(map.key().namespace().to_owned());
@@ -102,10 +101,8 @@ impl Fixture {
     fn manager(&self, identity: &str) -> Manager {
         let clock = Arc::new(self.cluster.clock.clone());
         let mut manager = Manager::remote(self.cluster.client(identity), clock);
-        let context = manager.context().clone();
         let copier = Copier {
-            maps: context.lister().unwrap(),
-            client: context.client.clone(),
+            maps: manager.context().lister().unwrap(),
             runs: self.runs.clone(),
             writes: self.writes.clone(),
         };

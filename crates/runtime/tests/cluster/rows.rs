@@ -12,7 +12,7 @@ use setpoint_runtime::factory::{HandlerOptions, SharedInformerFactory};
 use setpoint_runtime::informer::{Event, Informer};
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::reflector::{Reflector, ReflectorOptions};
-use setpoint_runtime::{Cache, Lister, Manager, Queue, for_};
+use setpoint_runtime::{Cache, Client, Lister, Manager, Queue, for_};
 use setpoint_testkit::{Cluster, config_map};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Reconcile for Notes {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, _: &Client) -> Result<Next, Error> {
         self.0.lock().push(key.to_string());
         Ok(Next::Done)
     }
@@ -122,10 +122,10 @@ async fn wq5_a_reconcile_reads_without_a_request() {
     /// Reads all objects in each call.
     struct Reader(Lister<ConfigMap>, Notes);
     impl Reconcile for Reader {
-        async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
             let known = self.0.list().iter().any(|map| map.key() == key);
             assert_eq!(known, self.0.find(key).is_some());
-            self.1.reconcile(key).await
+            self.1.reconcile(key, client).await
         }
     }
     let (cluster, notes) = (Cluster::start().await, Notes::default());

@@ -27,7 +27,7 @@ use setpoint_runtime::factory::{HandlerOptions, SharedInformer, SharedInformerFa
 use setpoint_runtime::informer::Event;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::reflector::ReflectorOptions;
-use setpoint_runtime::{Client, Context, Lister, Manager, create_or_update, for_, owner};
+use setpoint_runtime::{Client, Lister, Manager, create_or_update, for_, owner};
 use setpoint_testkit::{Cluster, Component, HttpsServer, RunningComponent, config_map, replica_set};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -146,10 +146,10 @@ async fn in11_typed_dynamic_and_metadata_informers_are_one() {
 }
 
 /// Keeps a lease for each map called `copy-...`.
-struct Copier(Lister<ConfigMap>, Context);
+struct Copier(Lister<ConfigMap>);
 
 impl Reconcile for Copier {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(map) = self
             .0
             .find(key)
@@ -157,7 +157,7 @@ impl Reconcile for Copier {
         else {
             return Ok(Next::Done);
         };
-        let leases = self.1.client.namespaced::<Lease>(key.namespace());
+        let leases = client.namespaced::<Lease>(key.namespace());
         create_or_update(&leases, key.name(), Lease::default(), |lease| {
             lease.metadata.namespace = Some(key.namespace().to_owned());
             owner::set_controller_reference(&map, lease).expect("no other controller creates such leases");
@@ -177,8 +177,7 @@ async fn to4_an_object_owned_by_a_remote_controller_is_created_again_when_it_is_
     let cluster = Cluster::start().await;
     let served = cluster.serve_https().await;
     let mut manager = remote(&served);
-    let context = manager.context().clone();
-    let copier = Copier(context.lister().unwrap(), context);
+    let copier = Copier(manager.context().lister().unwrap());
     manager.add_controller(
         for_::<ConfigMap>()
             .named("copier")

@@ -21,7 +21,7 @@ use crate::{LIMIT, blocking, clock, in_time, send};
 struct Idle;
 
 impl Reconcile for Idle {
-    async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, _: &Key, _: &Client) -> Result<Next, Error> {
         Ok(Next::Done)
     }
 }

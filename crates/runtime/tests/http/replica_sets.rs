@@ -253,12 +253,11 @@ async fn rs7_a_frozen_watch_over_https_never_makes_a_pod_too_many() {
 struct ExpectingReconciler {
     wanted: usize,
     pods: Lister<Pod>,
-    client: Client,
     expectations: Expectations,
 }
 
 impl Reconcile for ExpectingReconciler {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let missing = self
             .wanted
             .saturating_sub(self.pods.in_namespace("default").len());
@@ -266,7 +265,7 @@ impl Reconcile for ExpectingReconciler {
             return Ok(Next::Done);
         }
         self.expectations.expect_creations(key, missing as u64);
-        let pods = self.client.namespaced::<Pod>("default");
+        let pods = client.namespaced::<Pod>("default");
         for number in 0..missing {
             let mut pod = pod(&format!("web-{number}")).build();
             pod.metadata.generate_name = pod.metadata.name.take();
@@ -295,7 +294,6 @@ async fn rs7_expectations_hold_over_https_however_often_a_stale_cache_is_read() 
     let expecting = ExpectingReconciler {
         wanted: 4,
         pods: factory.lister(),
-        client: remote.client.clone(),
         expectations: expectations.clone(),
     };
     let cache = factory.informer_for::<Pod>().cache().clone();

@@ -13,7 +13,7 @@ use setpoint_runtime::factory::HandlerOptions;
 use setpoint_runtime::informer::Event;
 use setpoint_runtime::reconcile::{Error, Next, Reconcile};
 use setpoint_runtime::reflector::ReflectorOptions;
-use setpoint_runtime::{Lister, Manager, Predicate, for_, retry_on_conflict};
+use setpoint_runtime::{Client, Lister, Manager, Predicate, for_, retry_on_conflict};
 use setpoint_testkit::{RunningComponent, config_map};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
@@ -190,7 +190,7 @@ impl ScriptedReconciler {
 }
 
 impl Reconcile for ScriptedReconciler {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, _: &Client) -> Result<Next, Error> {
         let call = {
             let mut calls = self.calls.lock();
             *calls += 1;
@@ -269,7 +269,7 @@ struct Together {
 }
 
 impl Reconcile for Together {
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key, _: &Client) -> Result<Next, Error> {
         assert!(self.active.lock().insert(key.clone()), "two have {key}");
         self.barrier.wait().await;
         self.active.lock().remove(key);

@@ -54,11 +54,11 @@ async fn wq5_a_worker_reads_the_newest_state_by_its_key() {
         Arc<Mutex<Vec<Option<u64>>>>,
     );
     impl Reconcile for Reads {
-        async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
             let found = self.1.find(key);
             let version = found.map(|set| set.resource_version().0);
             self.2.lock().push(version);
-            self.0.reconcile(key).await
+            self.0.reconcile(key, client).await
         }
     }
     let mut fixture = Fixture::new();
@@ -99,7 +99,7 @@ async fn cl3_an_external_call_that_hangs_or_fails_is_retried() {
     /// The first call hangs, the second fails, the third succeeds; those of another key always do.
     struct ExternalCall(RecordingReconciler, AtomicUsize);
     impl Reconcile for ExternalCall {
-        async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
             let call = match key.name() {
                 "bad" => self.1.fetch_add(1, Ordering::SeqCst),
                 _ => 2,
@@ -107,7 +107,7 @@ async fn cl3_an_external_call_that_hangs_or_fails_is_retried() {
             match call {
                 0 => std::future::pending().await,
                 1 => Err(Error::failed("connection refused")),
-                _ => self.0.reconcile(key).await,
+                _ => self.0.reconcile(key, client).await,
             }
         }
     }
@@ -140,9 +140,9 @@ async fn in14_unobserved_drift_is_corrected_by_a_resync() {
     /// Keeps a light on for each set. No event reports when one is off.
     struct Lights(RecordingReconciler, Arc<Mutex<BTreeMap<String, bool>>>);
     impl Reconcile for Lights {
-        async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
             self.1.lock().insert(key.to_string(), true);
-            self.0.reconcile(key).await
+            self.0.reconcile(key, client).await
         }
     }
     let mut fixture = Fixture::new();
