@@ -1,6 +1,6 @@
 //! Resource lists in trees, and the sum of a pod's requests or limits.
 
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 use setpoint_values::resource_list::{self, InitContainer, ResourceList};
 
 /// Parses a resource list; entries that are not quantities are skipped.
@@ -11,14 +11,14 @@ pub(crate) fn parse(object: Option<&Tree>) -> ResourceList {
 
 /// The `requests` or `limits` of a pod: those of the pod as a whole, else those of its containers.
 pub(crate) fn of_pod(spec: &Tree, what: &str) -> ResourceList {
-    let own = |container: &Tree| parse(container.at(&["resources", what]));
+    let own = |container: &Tree| parse(container.at(&[fields::RESOURCES, what]));
     let init = |container: &Tree| {
-        let policy = container.str_at(&["restartPolicy"]).unwrap_or_default();
+        let policy = container.str_at(&[fields::RESTART_POLICY]).unwrap_or_default();
         InitContainer::new(policy, own(container))
     };
     let mut sum = resource_list::sum_of_containers(
-        spec.items("containers").iter().map(own),
-        spec.items("initContainers").iter().map(init),
+        spec.items(fields::CONTAINERS).iter().map(own),
+        spec.items(fields::INIT_CONTAINERS).iter().map(init),
     );
     sum.extend(own(spec));
     sum

@@ -1,6 +1,6 @@
 //! Removal of duplicate `metadata.ownerReferences`, with the warning that Kubernetes returns for them.
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
 /// When the references are deduplicated.
@@ -20,7 +20,7 @@ pub(crate) fn dedup(object: &mut Tree, phase: Phase) -> Option<String> {
     if duplicates.is_empty() {
         return None;
     }
-    let uid = |at: &usize| owners[*at].str_at(&["uid"]).unwrap_or_default().to_owned();
+    let uid = |at: &usize| owners[*at].str_at(&[fields::UID]).unwrap_or_default().to_owned();
     let uids: Vec<String> = duplicates.iter().map(uid).collect();
     let unique = owners
         .iter()

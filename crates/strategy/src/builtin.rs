@@ -1,4 +1,4 @@
-//! [`BuiltinKind`]: implements [`Kind`] for a [`Strategy`].
+//! [`BuiltinKind`]: implements [`crate::Kind`] for a [`Strategy`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use rustls_pki_types::pem::PemObject as _;
 
 use setpoint_api::Status;
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_x509::CertificateRequest;
 
 use crate::chain::{AccessAttributes, AccessChecker, Plugin};
@@ -60,7 +60,7 @@ impl Plugin for CertificateSigning {
         };
         let null = Tree::Null;
         let same = |field: &str| {
-            let value = |object: &Tree| object.at(&["status", field]).unwrap_or(&null).clone();
+            let value = |object: &Tree| object.at(&[fields::STATUS, field]).unwrap_or(&null).clone();
             value(&old).semantic_eq(&value(new))
         };
         if same("certificate") && same("conditions") {
@@ -82,7 +82,7 @@ impl Plugin for CertificateSubjectRestriction {
         let request = review.object.as_deref();
         let text = |field: &str| {
             request
-                .and_then(|request| request.str_at(&["spec", field]))
+                .and_then(|request| request.str_at(&[fields::SPEC, field]))
                 .unwrap_or_default()
         };
         if text("signerName") == CLIENT_SIGNER && requests_masters_group(text("request")) {
@@ -106,7 +106,7 @@ fn require(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str) 
     };
     let object = review.object.as_deref();
     let signer = object
-        .and_then(|object| object.str_at(&["spec", "signerName"]))
+        .and_then(|object| object.str_at(&[fields::SPEC, fields::SIGNER_NAME]))
         .unwrap_or_default();
     let domain = signer.split('/').next().unwrap_or_default();
     let is_allowed = |name: &str| {

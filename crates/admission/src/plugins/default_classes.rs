@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use setpoint_api::Status;
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
@@ -59,7 +59,7 @@ impl Plugin for DefaultStorageClass {
             STORAGE_CLASS_ANNOTATIONS,
         );
         if let (Some(class), Some(claim)) = (class, review.object.as_deref_mut()) {
-            claim.set(&["spec", "storageClassName"], class);
+            claim.set(&[fields::SPEC, fields::STORAGE_CLASS_NAME], class);
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Plugin for DefaultIngressClass {
             INGRESS_CLASS_ANNOTATIONS,
         );
         if let (Some(class), Some(ingress)) = (class, review.object.as_deref_mut()) {
-            ingress.set(&["spec", "ingressClassName"], class);
+            ingress.set(&[fields::SPEC, fields::INGRESS_CLASS_NAME], class);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use setpoint_api::Status;
 use setpoint_registry_api::Review;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::chain::Plugin;
 use crate::review;
@@ -26,7 +26,7 @@ impl Plugin for DefaultTolerationSeconds {
             return Ok(());
         }
         if let Some(pod) = review.object.as_deref_mut() {
-            let spec = pod.child("spec");
+            let spec = pod.child(fields::SPEC);
             let missing: Vec<&str> = TAINTS
                 .iter()
                 .copied()
@@ -42,7 +42,7 @@ impl Plugin for DefaultTolerationSeconds {
 
 fn tolerates(spec: &Tree, taint: &str) -> bool {
     let text = |toleration: &Tree, field: &str| toleration.str_at(&[field]).unwrap_or_default().to_owned();
-    spec.items("tolerations").iter().any(|toleration| {
+    spec.items(fields::TOLERATIONS).iter().any(|toleration| {
         let (key, effect) = (text(toleration, "key"), text(toleration, "effect"));
         (key.is_empty() || key == taint) && (effect.is_empty() || effect == EFFECT)
     })
@@ -50,9 +50,9 @@ fn tolerates(spec: &Tree, taint: &str) -> bool {
 
 fn toleration(taint: &str) -> Tree {
     let mut toleration = Tree::default();
-    toleration.set(&["key"], taint);
-    toleration.set(&["operator"], "Exists");
-    toleration.set(&["effect"], EFFECT);
-    toleration.set(&["tolerationSeconds"], SECONDS);
+    toleration.set(&[fields::KEY], taint);
+    toleration.set(&[fields::OPERATOR], "Exists");
+    toleration.set(&[fields::EFFECT], EFFECT);
+    toleration.set(&[fields::TOLERATION_SECONDS], SECONDS);
     toleration
 }

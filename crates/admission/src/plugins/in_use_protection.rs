@@ -2,7 +2,7 @@
 
 use setpoint_api::Status;
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
@@ -46,6 +46,10 @@ fn protect(object: &mut Tree, finalizer: &str) {
         .and_then(Tree::as_list)
         .unwrap_or_default();
     if !own.iter().any(|own| own.as_str() == Some(finalizer)) {
-        review::push(object.child("metadata"), "finalizers", Tree::from(finalizer));
+        review::push(
+            object.child(fields::METADATA),
+            "finalizers",
+            Tree::from(finalizer),
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use setpoint_api::{GroupResource, Quantity, Status};
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_values::ResourceList;
 
 use crate::chain::Plugin;
@@ -72,11 +72,11 @@ fn ranges(review: &Review<'_>) -> Vec<Tree> {
 fn limits<'a>(range: &'a Tree, limit_type: &'a str) -> impl Iterator<Item = &'a Tree> {
     let limits = range
         .get("spec")
-        .map(|spec| spec.items("limits"))
+        .map(|spec| spec.items(fields::LIMITS))
         .unwrap_or_default();
     limits
         .iter()
-        .filter(move |limit| limit.str_at(&["type"]) == Some(limit_type))
+        .filter(move |limit| limit.str_at(&[fields::TYPE]) == Some(limit_type))
 }
 
 /// A single reason, or several in brackets.
@@ -96,10 +96,10 @@ fn set_defaults(pod: &mut Tree, range: &Tree) {
         default_limits.extend(resource_list::parse(limit.get("default")));
     }
     let mut changes = Vec::new();
-    let spec = pod.child("spec");
+    let spec = pod.child(fields::SPEC);
     for (list, word) in [("containers", "container"), ("initContainers", "init container")] {
         for container in spec.items_mut(list) {
-            let name = container.str_at(&["name"]).unwrap_or_default().to_owned();
+            let name = container.str_at(&[fields::NAME]).unwrap_or_default().to_owned();
             for (amounts, field, what) in [
                 (&default_limits, "limits", "limit"),
                 (&requests, "requests", "request"),
@@ -119,8 +119,8 @@ fn set_defaults(pod: &mut Tree, range: &Tree) {
     if !changes.is_empty() {
         let changes: Vec<String> = changes.into_iter().map(|(_, text)| text).collect();
         let text = format!("LimitRanger plugin set: {}", changes.join("; "));
-        pod.child("metadata")
-            .child("annotations")
+        pod.child(fields::METADATA)
+            .child(fields::ANNOTATIONS)
             .set(&[ANNOTATION], text);
     }
 }
@@ -132,10 +132,10 @@ fn set_missing(container: &mut Tree, field: &str, amounts: &ResourceList) -> Vec
         .filter(|(name, _)| !review::has(container, &["resources", field, name]))
         .collect();
     for (name, amount) in &missing {
-        container.set(&["resources", field, name], amount.to_string());
+        container.set(&[fields::RESOURCES, field, name], amount.to_string());
     }
     if !missing.is_empty()
-        && let Some(Tree::Map(map)) = container.at_mut(&["resources", field])
+        && let Some(Tree::Map(map)) = container.at_mut(&[fields::RESOURCES, field])
     {
         map.pairs_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
     }
@@ -148,15 +148,17 @@ fn check_pod(spec: &Tree, range: &Tree) -> Vec<String> {
     let mut errors = Vec::new();
     let limits = range
         .get("spec")
-        .map(|spec| spec.items("limits"))
+        .map(|spec| spec.items(fields::LIMITS))
         .unwrap_or_default();
     for limit in limits {
-        match limit.str_at(&["type"]).unwrap_or_default() {
+        match limit.str_at(&[fields::TYPE]).unwrap_or_default() {
             "Container" => {
                 for list in ["containers", "initContainers"] {
                     for container in spec.items(list) {
-                        let requests = resource_list::parse(container.at(&["resources", "requests"]));
-                        let own_limits = resource_list::parse(container.at(&["resources", "limits"]));
+                        let requests =
+                            resource_list::parse(container.at(&[fields::RESOURCES, fields::REQUESTS]));
+                        let own_limits =
+                            resource_list::parse(container.at(&[fields::RESOURCES, fields::LIMITS]));
                         check(limit, "Container", &requests, &own_limits, &mut errors);
                     }
                 }
@@ -174,7 +176,7 @@ fn check_pod(spec: &Tree, range: &Tree) -> Vec<String> {
 
 fn check_claim(spec: &Tree, range: &Tree) -> Vec<String> {
     let limit_type = "PersistentVolumeClaim";
-    let requests = resource_list::parse(spec.at(&["resources", "requests"]));
+    let requests = resource_list::parse(spec.at(&[fields::RESOURCES, fields::REQUESTS]));
     let mut errors = Vec::new();
     for limit in limits(range, limit_type) {
         for (name, min) in resource_list::parse(limit.get("min")) {

@@ -2,7 +2,7 @@
 
 use setpoint_api::{GroupResource, Key, Status, User};
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
@@ -69,7 +69,7 @@ fn check_new_pod(review: &Review<'_>, node: &str) -> Result<(), String> {
             "pod does not have {MIRROR:?} annotation, node {node:?} can only create mirror pods"
         ));
     }
-    if pod.str_at(&["spec", "nodeName"]) != Some(node) {
+    if pod.str_at(&[fields::SPEC, fields::NODE_NAME]) != Some(node) {
         return Err(format!(
             "node {node:?} can only create pods with spec.nodeName set to itself"
         ));
@@ -77,15 +77,16 @@ fn check_new_pod(review: &Review<'_>, node: &str) -> Result<(), String> {
     let owners = meta::find(pod, "ownerReferences")
         .and_then(Tree::as_list)
         .unwrap_or_default();
-    let by_node =
-        |owner: &Tree| owner.str_at(&["kind"]) == Some("Node") && owner.str_at(&["name"]) == Some(node);
+    let by_node = |owner: &Tree| {
+        owner.str_at(&[fields::KIND]) == Some("Node") && owner.str_at(&[fields::NAME]) == Some(node)
+    };
     if owners.len() > 1 || owners.iter().any(|owner| !by_node(owner)) {
         return Err(format!(
             "node {node:?} can only create pods with an owner reference set to itself"
         ));
     }
     if !pod
-        .str_at(&["spec", "serviceAccountName"])
+        .str_at(&[fields::SPEC, fields::SERVICE_ACCOUNT_NAME])
         .unwrap_or_default()
         .is_empty()
     {
@@ -122,7 +123,12 @@ fn check_node(review: &Review<'_>, node: &str) -> Result<(), String> {
         return Ok(());
     };
     let null = Tree::Null;
-    let taints = |object: &Tree| object.at(&["spec", "taints"]).unwrap_or(&null).clone();
+    let taints = |object: &Tree| {
+        object
+            .at(&[fields::SPEC, fields::TAINTS])
+            .unwrap_or(&null)
+            .clone()
+    };
     if !taints(&old).semantic_eq(&taints(new)) {
         return Err(format!("node {node:?} is not allowed to modify taints"));
     }

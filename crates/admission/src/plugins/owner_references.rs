@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use setpoint_api::{ApiVerb, Status};
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
 use crate::chain::{AccessAttributes, AccessChecker, Plugin};
@@ -70,7 +70,7 @@ fn check_blocking(
     before: &[&Tree],
     after: &[&Tree],
 ) -> Result<(), Status> {
-    let uid = |owner: &Tree| owner.str_at(&["uid"]).unwrap_or_default().to_owned();
+    let uid = |owner: &Tree| owner.str_at(&[fields::UID]).unwrap_or_default().to_owned();
     let is_new = |owner: &&&Tree| !before.iter().any(|old| uid(old) == uid(owner));
     let new: Vec<&&Tree> = after.iter().filter(is_new).collect();
     if new.is_empty() || access.is_allowed(review.user, &finalizers("*", "*", "", "*")) {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use setpoint_api::{GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::chain::Plugin;
 use crate::review;
@@ -65,13 +65,13 @@ impl Plugin for Priority {
 
 fn set_priority(review: &mut Review<'_>) -> Result<(), Status> {
     let pod = review.object.as_deref();
-    let class_name = pod.and_then(|pod| pod.str_at(&["spec", "priorityClassName"]));
+    let class_name = pod.and_then(|pod| pod.str_at(&[fields::SPEC, fields::PRIORITY_CLASS_NAME]));
     let (name, value, policy) = match class_name.unwrap_or_default() {
         "" => default_class(review),
         name => named_class(review, name)?,
     };
     let provided = pod
-        .and_then(|pod| pod.at(&["spec", "priority"]))
+        .and_then(|pod| pod.at(&[fields::SPEC, fields::PRIORITY]))
         .and_then(Tree::as_i64);
     if let Some(provided) = provided
         && provided != value
@@ -81,7 +81,7 @@ fn set_priority(review: &mut Review<'_>) -> Result<(), Status> {
         );
         return Err(review::forbidden(review, &why));
     }
-    let provided = pod.and_then(|pod| pod.str_at(&["spec", "preemptionPolicy"]));
+    let provided = pod.and_then(|pod| pod.str_at(&[fields::SPEC, fields::PREEMPTION_POLICY]));
     if let Some(provided) = provided
         && provided != policy
     {
@@ -91,12 +91,12 @@ fn set_priority(review: &mut Review<'_>) -> Result<(), Status> {
         return Err(review::forbidden(review, &why));
     }
     if let Some(pod) = review.object.as_deref_mut() {
-        let spec = pod.child("spec");
+        let spec = pod.child(fields::SPEC);
         if !name.is_empty() {
-            spec.set(&["priorityClassName"], name);
+            spec.set(&[fields::PRIORITY_CLASS_NAME], name);
         }
-        spec.set(&["priority"], value);
-        spec.set(&["preemptionPolicy"], policy);
+        spec.set(&[fields::PRIORITY], value);
+        spec.set(&[fields::PREEMPTION_POLICY], policy);
     }
     Ok(())
 }
@@ -145,8 +145,8 @@ fn keep_priority(review: &mut Review<'_>) {
         return;
     };
     for field in ["priority", "preemptionPolicy"] {
-        if let Some(before) = old.at(&["spec", field]) {
-            pod.child("spec").set_default(field, before.clone());
+        if let Some(before) = old.at(&[fields::SPEC, field]) {
+            pod.child(fields::SPEC).set_default(field, before.clone());
         }
     }
 }

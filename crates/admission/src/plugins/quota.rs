@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Key, Quantity, Status, Stored};
 use setpoint_registry_api::{Operation, Review, SideWrite};
-use setpoint_schema::Tree;
 use setpoint_schema::tree::from_tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_values::quota::{self, QuotaKind, QuotaObject, Scopes};
 use setpoint_values::resource_list::{self, Amounts, ResourceList};
 
@@ -79,8 +79,8 @@ fn quotas(review: &Review<'_>) -> Vec<Quota> {
                 .get("spec")
                 .and_then(|spec| from_tree(spec).ok())
                 .unwrap_or_default(),
-            hard: parse(object.at(&["status", "hard"])),
-            used: parse(object.at(&["status", "used"])),
+            hard: parse(object.at(&[fields::STATUS, fields::HARD])),
+            used: parse(object.at(&[fields::STATUS, fields::USED])),
             stored,
             object,
         })
@@ -179,7 +179,9 @@ fn charge(
         return Err(review::forbidden(review, &why));
     }
     for (own, amount) in used {
-        quota.object.set(&["status", "used", &own], amount.to_string());
+        quota
+            .object
+            .set(&[fields::STATUS, fields::USED, &own], amount.to_string());
     }
     Ok(true)
 }

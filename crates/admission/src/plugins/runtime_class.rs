@@ -2,7 +2,7 @@
 
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry_api::Review;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use crate::chain::Plugin;
 use crate::review;
@@ -23,18 +23,21 @@ impl Plugin for RuntimeClass {
         let Some(class) = find_class(review)? else {
             return Ok(());
         };
-        let overhead = class.at(&["overhead", "podFixed"]).cloned().unwrap_or_default();
+        let overhead = class
+            .at(&[fields::OVERHEAD, fields::POD_FIXED])
+            .cloned()
+            .unwrap_or_default();
         let Some(pod) = review.object.as_deref_mut() else {
             return Ok(());
         };
-        let spec = pod.child("spec");
+        let spec = pod.child(fields::SPEC);
         let own = spec.get("overhead").cloned().unwrap_or_default();
         if review::has(&class, &["overhead"]) && !own.is_null() && !own.semantic_eq(&overhead) {
             let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
             return Err(review::forbidden(review, why));
         }
         if !overhead.is_null() {
-            spec.set(&["overhead"], overhead);
+            spec.set(&[fields::OVERHEAD], overhead);
         }
         let scheduling = class.get("scheduling").cloned().unwrap_or_default();
         match merge_scheduling(spec, &scheduling) {
@@ -50,11 +53,11 @@ impl Plugin for RuntimeClass {
         let class = find_class(review)?;
         let expected = class
             .as_ref()
-            .and_then(|class| class.at(&["overhead", "podFixed"]));
+            .and_then(|class| class.at(&[fields::OVERHEAD, fields::POD_FIXED]));
         let own = review
             .object
             .as_deref()
-            .and_then(|pod| pod.at(&["spec", "overhead"]));
+            .and_then(|pod| pod.at(&[fields::SPEC, fields::OVERHEAD]));
         match (expected, own) {
             (Some(expected), own) if !own.is_some_and(|own| own.semantic_eq(expected)) => {
                 Err(review::forbidden(
@@ -73,7 +76,7 @@ impl Plugin for RuntimeClass {
 
 fn find_class(review: &Review<'_>) -> Result<Option<Tree>, Status> {
     let pod = review.object.as_deref();
-    let Some(name) = pod.and_then(|pod| pod.str_at(&["spec", "runtimeClassName"])) else {
+    let Some(name) = pod.and_then(|pod| pod.str_at(&[fields::SPEC, fields::RUNTIME_CLASS_NAME])) else {
         return Ok(None);
     };
     let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
@@ -92,7 +95,7 @@ fn merge_scheduling(spec: &mut Tree, scheduling: &Tree) -> Result<(), String> {
     let selector = scheduling.get("nodeSelector").and_then(Tree::as_map);
     for (key, value) in selector.into_iter().flat_map(Map::iter) {
         let expected = value.as_str().unwrap_or_default();
-        let own = spec.at(&["nodeSelector", key]).and_then(Tree::as_str);
+        let own = spec.at(&[fields::NODE_SELECTOR, key]).and_then(Tree::as_str);
         if let Some(own) = own
             && own != expected
         {
@@ -100,11 +103,11 @@ fn merge_scheduling(spec: &mut Tree, scheduling: &Tree) -> Result<(), String> {
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {expected}; pod.spec.nodeSelector[{key}] = {own}"
             ));
         }
-        spec.set(&["nodeSelector", key], expected);
+        spec.set(&[fields::NODE_SELECTOR, key], expected);
     }
-    for toleration in scheduling.items("tolerations") {
+    for toleration in scheduling.items(fields::TOLERATIONS) {
         if !spec
-            .items("tolerations")
+            .items(fields::TOLERATIONS)
             .iter()
             .any(|own| own.semantic_eq(toleration))
         {

@@ -6,7 +6,7 @@ use rand::Rng;
 
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry_api::Review;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
 use crate::chain::Plugin;
@@ -45,17 +45,17 @@ impl Plugin for ServiceAccount {
         let Some(pod) = review.object.as_deref_mut() else {
             return Ok(());
         };
-        let spec = pod.child("spec");
+        let spec = pod.child(fields::SPEC);
         if requested.is_empty() {
-            spec.set(&["serviceAccountName"], DEFAULT);
-            spec.set(&["serviceAccount"], DEFAULT);
+            spec.set(&[fields::SERVICE_ACCOUNT_NAME], DEFAULT);
+            spec.set(&[fields::SERVICE_ACCOUNT], DEFAULT);
         }
         if automounts_token(spec, &account) {
             mount_token(spec);
         }
-        let secrets = account.items("imagePullSecrets");
-        if spec.items("imagePullSecrets").is_empty() && !secrets.is_empty() {
-            spec.set(&["imagePullSecrets"], secrets.to_vec());
+        let secrets = account.items(fields::IMAGE_PULL_SECRETS);
+        if spec.items(fields::IMAGE_PULL_SECRETS).is_empty() && !secrets.is_empty() {
+            spec.set(&[fields::IMAGE_PULL_SECRETS], secrets.to_vec());
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ fn is_mirror(review: &Review<'_>) -> bool {
 
 fn name_of<'a>(review: &'a Review<'_>) -> &'a str {
     let pod = review.object.as_deref();
-    pod.and_then(|pod| pod.str_at(&["spec", "serviceAccountName"]))
+    pod.and_then(|pod| pod.str_at(&[fields::SPEC, fields::SERVICE_ACCOUNT_NAME]))
         .unwrap_or_default()
 }
 
@@ -112,26 +112,26 @@ fn automounts_token(spec: &Tree, account: &Tree) -> bool {
 
 fn mount_token(spec: &mut Tree) {
     let existing = spec
-        .items("volumes")
+        .items(fields::VOLUMES)
         .iter()
-        .filter_map(|volume| volume.str_at(&["name"]));
+        .filter_map(|volume| volume.str_at(&[fields::NAME]));
     let existing = existing.into_iter().find(|name| name.starts_with(VOLUME));
     let existing = existing.map(str::to_owned);
     let volume = existing.clone().unwrap_or_else(generate_volume_name);
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
         for container in spec.items_mut(list) {
-            let mounts = container.items("volumeMounts");
+            let mounts = container.items(fields::VOLUME_MOUNTS);
             if mounts
                 .iter()
-                .any(|mount| mount.str_at(&["mountPath"]) == Some(MOUNT_PATH))
+                .any(|mount| mount.str_at(&[fields::MOUNT_PATH]) == Some(MOUNT_PATH))
             {
                 continue;
             }
             let mut mount = Tree::default();
-            mount.set(&["name"], volume.as_str());
-            mount.set(&["readOnly"], true);
-            mount.set(&["mountPath"], MOUNT_PATH);
+            mount.set(&[fields::NAME], volume.as_str());
+            mount.set(&[fields::READ_ONLY], true);
+            mount.set(&[fields::MOUNT_PATH], MOUNT_PATH);
             review::push(container, "volumeMounts", mount);
             mounted = true;
         }
@@ -150,24 +150,27 @@ fn generate_volume_name() -> String {
 /// The projected volume with token, CA certificate and namespace.
 fn token_volume(name: &str) -> Tree {
     let mut token = Tree::default();
-    token.set(&["serviceAccountToken", "expirationSeconds"], TOKEN_SECONDS);
-    token.set(&["serviceAccountToken", "path"], "token");
+    token.set(
+        &[fields::SERVICE_ACCOUNT_TOKEN, fields::EXPIRATION_SECONDS],
+        TOKEN_SECONDS,
+    );
+    token.set(&[fields::SERVICE_ACCOUNT_TOKEN, fields::PATH], "token");
     let mut file = Tree::default();
-    file.set(&["key"], "ca.crt");
-    file.set(&["path"], "ca.crt");
+    file.set(&[fields::KEY], "ca.crt");
+    file.set(&[fields::PATH], "ca.crt");
     let mut ca = Tree::default();
-    ca.set(&["configMap", "name"], "kube-root-ca.crt");
-    ca.set(&["configMap", "items"], vec![file]);
+    ca.set(&[fields::CONFIG_MAP, fields::NAME], "kube-root-ca.crt");
+    ca.set(&[fields::CONFIG_MAP, fields::ITEMS], vec![file]);
     let mut item = Tree::default();
-    item.set(&["path"], "namespace");
-    item.set(&["fieldRef", "apiVersion"], "v1");
-    item.set(&["fieldRef", "fieldPath"], "metadata.namespace");
+    item.set(&[fields::PATH], "namespace");
+    item.set(&[fields::FIELD_REF, fields::API_VERSION], "v1");
+    item.set(&[fields::FIELD_REF, fields::FIELD_PATH], "metadata.namespace");
     let mut namespace = Tree::default();
-    namespace.set(&["downwardAPI", "items"], vec![item]);
+    namespace.set(&[fields::DOWNWARD_API, fields::ITEMS], vec![item]);
     let mut volume = Tree::default();
-    volume.set(&["name"], name);
-    volume.set(&["projected", "sources"], vec![token, ca, namespace]);
-    volume.set(&["projected", "defaultMode"], 0o644);
+    volume.set(&[fields::NAME], name);
+    volume.set(&[fields::PROJECTED, fields::SOURCES], vec![token, ca, namespace]);
+    volume.set(&[fields::PROJECTED, fields::DEFAULT_MODE], 0o644);
     volume
 }
 
@@ -180,7 +183,7 @@ fn check_mirror(review: &Review<'_>) -> Result<(), Status> {
         ));
     }
     let spec = review.object.as_deref().and_then(|pod| pod.get("spec"));
-    let volumes = spec.map(|spec| spec.items("volumes")).unwrap_or_default();
+    let volumes = spec.map(|spec| spec.items(fields::VOLUMES)).unwrap_or_default();
     if volumes.iter().any(|volume| review::has(volume, &["secret"])) {
         return Err(review::forbidden(
             review,
@@ -189,7 +192,10 @@ fn check_mirror(review: &Review<'_>) -> Result<(), Status> {
     }
     let token = |source: &Tree| review::has(source, &["serviceAccountToken"]);
     let projected = volumes.iter().filter_map(|volume| volume.get("projected"));
-    if projected.flat_map(|volume| volume.items("sources")).any(token) {
+    if projected
+        .flat_map(|volume| volume.items(fields::SOURCES))
+        .any(token)
+    {
         let why = "a mirror pod may not use ServiceAccountToken volume projections";
         return Err(review::forbidden(review, why));
     }
@@ -200,11 +206,11 @@ fn check_mirror(review: &Review<'_>) -> Result<(), Status> {
 fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> {
     let is_referenced = |list: &str, secret: &str| {
         let mut own = account.items(list).iter();
-        own.any(|own| own.str_at(&["name"]) == Some(secret))
+        own.any(|own| own.str_at(&[fields::NAME]) == Some(secret))
     };
     let denied = format!("is not allowed because service account {name} does not reference that");
-    for volume in spec.items("volumes") {
-        if let Some(secret) = volume.str_at(&["secret", "secretName"])
+    for volume in spec.items(fields::VOLUMES) {
+        if let Some(secret) = volume.str_at(&[fields::SECRET, fields::SECRET_NAME])
             && !is_referenced("secrets", secret)
         {
             return Err(format!(
@@ -214,19 +220,19 @@ fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> 
     }
     for (list, word) in [("initContainers", "init container"), ("containers", "container")] {
         for container in spec.items(list) {
-            let own = container.str_at(&["name"]).unwrap_or_default();
-            for env in container.items("env") {
-                if let Some(secret) = env.str_at(&["valueFrom", "secretKeyRef", "name"])
+            let own = container.str_at(&[fields::NAME]).unwrap_or_default();
+            for env in container.items(fields::ENV) {
+                if let Some(secret) = env.str_at(&[fields::VALUE_FROM, fields::SECRET_KEY_REF, fields::NAME])
                     && !is_referenced("secrets", secret)
                 {
-                    let variable = env.str_at(&["name"]).unwrap_or_default();
+                    let variable = env.str_at(&[fields::NAME]).unwrap_or_default();
                     return Err(format!(
                         "{word} {own} with envVar {variable} referencing secret.secretName=\"{secret}\" {denied} secret"
                     ));
                 }
             }
-            for source in container.items("envFrom") {
-                if let Some(secret) = source.str_at(&["secretRef", "name"])
+            for source in container.items(fields::ENV_FROM) {
+                if let Some(secret) = source.str_at(&[fields::SECRET_REF, fields::NAME])
                     && !is_referenced("secrets", secret)
                 {
                     return Err(format!(
@@ -236,8 +242,8 @@ fn check_secrets(spec: &Tree, account: &Tree, name: &str) -> Result<(), String> 
             }
         }
     }
-    for (at, secret) in spec.items("imagePullSecrets").iter().enumerate() {
-        let secret = secret.str_at(&["name"]).unwrap_or_default();
+    for (at, secret) in spec.items(fields::IMAGE_PULL_SECRETS).iter().enumerate() {
+        let secret = secret.str_at(&[fields::NAME]).unwrap_or_default();
         if !is_referenced("imagePullSecrets", secret) {
             return Err(format!(
                 "imagePullSecrets[{at}].name=\"{secret}\" {denied} imagePullSecret"

@@ -18,7 +18,7 @@ use setpoint_api::{GroupResource, Key, Status};
 use setpoint_kinds::bootstrap::server_objects;
 use setpoint_kinds::core::service::{NO_ADDRESS, allocation};
 use setpoint_registry_api::{Operation, Review, SideWrite};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 use setpoint_values::Cidr;
 
@@ -135,10 +135,12 @@ fn invalid(review: &Review<'_>, errors: &[FieldError]) -> Status {
 /// The cluster IPs of a Service; none for an ExternalName Service.
 fn addresses(service: &Tree) -> Vec<String> {
     let spec = service.get("spec");
-    if spec.and_then(|spec| spec.str_at(&["type"])) == Some("ExternalName") {
+    if spec.and_then(|spec| spec.str_at(&[fields::TYPE])) == Some("ExternalName") {
         return Vec::new();
     }
-    let listed = spec.map(|spec| spec.items("clusterIPs")).unwrap_or_default();
+    let listed = spec
+        .map(|spec| spec.items(fields::CLUSTER_IPS))
+        .unwrap_or_default();
     let texts = listed.iter().filter_map(Tree::as_str);
     texts
         .filter(|text| !text.is_empty() && *text != NO_ADDRESS)
@@ -153,18 +155,18 @@ impl ServiceAddresses {
         let Some(spec) = review.object.as_deref().and_then(|service| service.get("spec")) else {
             return Ok(());
         };
-        let headless = spec.str_at(&["clusterIP"]) == Some(NO_ADDRESS);
-        if headless || spec.str_at(&["type"]) == Some("ExternalName") {
+        let headless = spec.str_at(&[fields::CLUSTER_IP]) == Some(NO_ADDRESS);
+        if headless || spec.str_at(&[fields::TYPE]) == Some("ExternalName") {
             return Ok(());
         }
         let before = old.map(addresses).unwrap_or_default();
         let requested: Vec<String> = spec
-            .items("clusterIPs")
+            .items(fields::CLUSTER_IPS)
             .iter()
             .filter_map(Tree::as_str)
             .map(str::to_owned)
             .collect();
-        let families = spec.items("ipFamilies").len();
+        let families = spec.items(fields::IP_FAMILIES).len();
         for address in requested.iter().filter(|address| !before.contains(address)) {
             self.check_address(review, address, &requested)?;
         }
@@ -182,8 +184,8 @@ impl ServiceAddresses {
                 .iter()
                 .map(|address| Tree::from(address.as_str()))
                 .collect();
-            service.set(&["spec", "clusterIP"], allocated[0].as_str());
-            service.set(&["spec", "clusterIPs"], list);
+            service.set(&[fields::SPEC, fields::CLUSTER_IP], allocated[0].as_str());
+            service.set(&[fields::SPEC, fields::CLUSTER_IPS], list);
         }
         Ok(())
     }
@@ -202,7 +204,10 @@ impl ServiceAddresses {
         };
         let errors = Errors::default();
         let detail = format!("failed to allocate IP {text}: {why}");
-        errors.at("spec").at("clusterIPs").invalid(requested, &detail);
+        errors
+            .at(fields::SPEC)
+            .at(fields::CLUSTER_IPS)
+            .invalid(requested, &detail);
         Err(invalid(review, &errors.into_vec()))
     }
 
@@ -220,7 +225,7 @@ impl ServiceAddresses {
         let found = tried.or_else(|| (1..last.min(1 << 20)).find_map(free));
         found.map(|address| address.to_string()).ok_or_else(|| {
             let errors = Errors::default();
-            let path = errors.at("spec").at("clusterIPs");
+            let path = errors.at(fields::SPEC).at(fields::CLUSTER_IPS);
             path.invalid(requested, "failed to allocate IP: range is full");
             invalid(review, &errors.into_vec())
         })
@@ -245,7 +250,7 @@ impl ServiceAddresses {
         }
         let mut used_ports = self.used_ports(review);
         let before = old.map(ports_of).unwrap_or_default();
-        let ports: Vec<Tree> = spec.items("ports").to_vec();
+        let ports: Vec<Tree> = spec.items(fields::PORTS).to_vec();
         let mut allocated: Vec<i64> = Vec::new();
         for (at, port) in ports.iter().enumerate() {
             let requested = review::int_at(port, &["nodePort"]);
@@ -272,14 +277,14 @@ impl ServiceAddresses {
         };
         self.remember_ports(review, allocated.iter().copied().chain(health));
         if let Some(service) = review.object.as_deref_mut() {
-            let spec = service.child("spec");
-            for (port, number) in spec.items_mut("ports").zip(&allocated) {
+            let spec = service.child(fields::SPEC);
+            for (port, number) in spec.items_mut(fields::PORTS).zip(&allocated) {
                 if *number != 0 {
-                    port.set(&["nodePort"], *number);
+                    port.set(&[fields::NODE_PORT], *number);
                 }
             }
             if let Some(health) = health {
-                spec.set(&["healthCheckNodePort"], health);
+                spec.set(&[fields::HEALTH_CHECK_NODE_PORT], health);
             }
         }
         Ok(())
@@ -294,7 +299,7 @@ impl ServiceAddresses {
         used_ports: &[i64],
     ) -> Result<i64, Status> {
         let at = allocated.len();
-        let text = |port: &Tree| port.str_at(&["protocol"]).unwrap_or("TCP").to_owned();
+        let text = |port: &Tree| port.str_at(&[fields::PROTOCOL]).unwrap_or("TCP").to_owned();
         let number = |port: &Tree| review::int_at(port, &["port"]);
         let shared = (0..at).find(|other| {
             number(&ports[*other]) == number(&ports[at])
@@ -342,7 +347,11 @@ impl ServiceAddresses {
             }
         };
         let errors = Errors::default();
-        let path = errors.at("spec").at("ports").index(at).at("nodePort");
+        let path = errors
+            .at(fields::SPEC)
+            .at(fields::PORTS)
+            .index(at)
+            .at(fields::NODE_PORT);
         path.invalid(requested, &why);
         Err(invalid(review, &errors.into_vec()))
     }
@@ -384,7 +393,7 @@ impl ServiceAddresses {
 fn ports_of(service: &Tree) -> Vec<i64> {
     let ports = service
         .get("spec")
-        .map(|spec| spec.items("ports"))
+        .map(|spec| spec.items(fields::PORTS))
         .unwrap_or_default();
     ports
         .iter()
@@ -393,7 +402,7 @@ fn ports_of(service: &Tree) -> Vec<i64> {
 }
 
 fn has_node_ports(spec: &Tree) -> bool {
-    match spec.str_at(&["type"]).unwrap_or_default() {
+    match spec.str_at(&[fields::TYPE]).unwrap_or_default() {
         "NodePort" => true,
         "LoadBalancer" => spec
             .get("allocateLoadBalancerNodePorts")
@@ -405,5 +414,6 @@ fn has_node_ports(spec: &Tree) -> bool {
 
 /// Whether the Service needs a health check node port: an external load balancer with local traffic policy.
 fn needs_health_check_port(spec: &Tree) -> bool {
-    spec.str_at(&["type"]) == Some("LoadBalancer") && spec.str_at(&["externalTrafficPolicy"]) == Some("Local")
+    spec.str_at(&[fields::TYPE]) == Some("LoadBalancer")
+        && spec.str_at(&[fields::EXTERNAL_TRAFFIC_POLICY]) == Some("Local")
 }

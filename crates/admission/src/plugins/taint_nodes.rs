@@ -5,7 +5,7 @@
 
 use setpoint_api::Status;
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::chain::Plugin;
 use crate::review;
@@ -29,14 +29,15 @@ impl Plugin for TaintNodesByCondition {
             return Ok(());
         };
         let ready = is_ready(node);
-        let spec = node.child("spec");
+        let spec = node.child(fields::SPEC);
         let same = |taint: &Tree| {
-            taint.str_at(&["key"]) == Some(TAINT) && taint.str_at(&["effect"]) == Some("NoSchedule")
+            taint.str_at(&[fields::KEY]) == Some(TAINT)
+                && taint.str_at(&[fields::EFFECT]) == Some("NoSchedule")
         };
-        if !ready && !spec.items("taints").iter().any(same) {
+        if !ready && !spec.items(fields::TAINTS).iter().any(same) {
             let mut taint = Tree::default();
-            taint.set(&["key"], TAINT);
-            taint.set(&["effect"], "NoSchedule");
+            taint.set(&[fields::KEY], TAINT);
+            taint.set(&[fields::EFFECT], "NoSchedule");
             review::push(spec, "taints", taint);
         }
         Ok(())
@@ -44,9 +45,10 @@ impl Plugin for TaintNodesByCondition {
 }
 
 fn is_ready(node: &Tree) -> bool {
-    let conditions = node.get("status").map(|status| status.items("conditions"));
+    let conditions = node.get("status").map(|status| status.items(fields::CONDITIONS));
     let mut conditions = conditions.unwrap_or_default().iter();
     conditions.any(|condition| {
-        condition.str_at(&["type"]) == Some("Ready") && condition.str_at(&["status"]) == Some("True")
+        condition.str_at(&[fields::TYPE]) == Some("Ready")
+            && condition.str_at(&[fields::STATUS]) == Some("True")
     })
 }

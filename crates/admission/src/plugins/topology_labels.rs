@@ -2,6 +2,7 @@
 
 use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry_api::{Operation, Review};
+use setpoint_schema::fields;
 
 use crate::chain::Plugin;
 use crate::review;
@@ -29,7 +30,7 @@ impl Plugin for PodTopologyLabels {
         }
         let pod = review.object.as_deref();
         let node = pod
-            .and_then(|pod| pod.str_at(&["spec", "nodeName"]))
+            .and_then(|pod| pod.str_at(&[fields::SPEC, fields::NODE_NAME]))
             .unwrap_or_default();
         let nodes = GroupResource::new("", "nodes");
         let Some(node) = review.find(&nodes, &Key::new("", node)) else {
@@ -40,7 +41,7 @@ impl Plugin for PodTopologyLabels {
         };
         for label in LABELS {
             if let Some(value) = node.label(label) {
-                pod.set(&["metadata", "labels", label], value);
+                pod.set(&[fields::METADATA, fields::LABELS, label], value);
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use setpoint_api::{GroupResource, Key, Quantity, Status};
 use setpoint_registry_api::{Operation, Review};
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 use crate::chain::Plugin;
 use crate::review;
@@ -35,7 +35,7 @@ impl Plugin for PersistentVolumeClaimResize {
         if size(claim) <= size(&old) {
             return Ok(());
         }
-        if old.str_at(&["status", "phase"]) != Some("Bound") {
+        if old.str_at(&[fields::STATUS, fields::PHASE]) != Some("Bound") {
             let why = "Only bound persistent volume claims can be expanded";
             return Err(review::forbidden(review, why));
         }
@@ -48,12 +48,12 @@ impl Plugin for PersistentVolumeClaimResize {
 }
 
 fn size(claim: &Tree) -> Quantity {
-    let text = claim.str_at(&["spec", "resources", "requests", "storage"]);
+    let text = claim.str_at(&[fields::SPEC, fields::RESOURCES, fields::REQUESTS, "storage"]);
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 fn can_grow(review: &Review<'_>, claim: &Tree) -> bool {
-    let Some(class) = claim.str_at(&["spec", "storageClassName"]) else {
+    let Some(class) = claim.str_at(&[fields::SPEC, fields::STORAGE_CLASS_NAME]) else {
         return false;
     };
     let classes = GroupResource::new("storage.k8s.io", "storageclasses");

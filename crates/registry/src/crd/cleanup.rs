@@ -10,7 +10,7 @@ use setpoint_api::call::Encoding;
 use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::custom::{self, crd::CLEANUP};
 
 use super::view::Crd;
@@ -60,7 +60,7 @@ async fn remove_objects(registry: &Registry, crd: &Crd) -> bool {
 fn finalizers(object: &Stored) -> Vec<String> {
     let tree = setpoint_codec::json::parse(object.json()).unwrap_or_default();
     let metadata = tree.get("metadata");
-    let names = metadata.map_or(&[][..], |metadata| metadata.items("finalizers"));
+    let names = metadata.map_or(&[][..], |metadata| metadata.items(fields::FINALIZERS));
     names.iter().filter_map(Tree::as_str).map(str::to_owned).collect()
 }
 

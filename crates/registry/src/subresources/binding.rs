@@ -7,7 +7,7 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
-use setpoint_schema::{Pack, Tree};
+use setpoint_schema::{Pack, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, meta, name};
 
 use crate::error;
@@ -75,15 +75,21 @@ fn decode(context: &RequestContext<'_>, payload: &Payload, options: &WriteOption
 
 fn validate(binding: &Tree) -> Result<(), Status> {
     let errors = Errors::default();
-    let target = errors.at("target");
-    let kind = binding.str_at(&["target", "kind"]).unwrap_or_default();
+    let target = errors.at(fields::TARGET);
+    let kind = binding
+        .str_at(&[fields::TARGET, fields::KIND])
+        .unwrap_or_default();
     let is_node = matches!(kind, "" | "Node");
     if !is_node {
-        target.at("kind").not_supported(kind, &["Node", "<empty>"]);
+        target.at(fields::KIND).not_supported(kind, &["Node", "<empty>"]);
     }
     match node_name(binding) {
-        "" => target.at("name").required(""),
-        node if is_node => name::report(node, name::check_dns1123_subdomain(node), &target.at("name")),
+        "" => target.at(fields::NAME).required(""),
+        node if is_node => name::report(
+            node,
+            name::check_dns1123_subdomain(node),
+            &target.at(fields::NAME),
+        ),
         _ => {}
     }
     let messages: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
@@ -95,7 +101,9 @@ fn validate(binding: &Tree) -> Result<(), Status> {
 }
 
 fn node_name(binding: &Tree) -> &str {
-    binding.str_at(&["target", "name"]).unwrap_or_default()
+    binding
+        .str_at(&[fields::TARGET, fields::NAME])
+        .unwrap_or_default()
 }
 
 fn require_unbound(
@@ -122,7 +130,7 @@ fn require_unbound(
     }
     let gates = pod
         .get("spec")
-        .map_or(&[][..], |spec| spec.items("schedulingGates"));
+        .map_or(&[][..], |spec| spec.items(fields::SCHEDULING_GATES));
     if !gates.is_empty() {
         return conflict(&format!("pod {name} has non-empty .spec.schedulingGates"));
     }

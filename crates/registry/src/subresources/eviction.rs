@@ -13,7 +13,7 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
-use setpoint_schema::{Map, Pack, Tree};
+use setpoint_schema::{Map, Pack, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
 use crate::request_context::RequestContext;
@@ -125,13 +125,13 @@ fn decode(context: &RequestContext<'_>, payload: &Payload, options: &WriteOption
 /// A pod that cannot be decoded cannot be checked against its budget.
 fn reject_unsafe_delete(eviction: &Tree) -> Result<(), Status> {
     let requested = eviction
-        .at(&["deleteOptions", IGNORE_READ_ERROR])
+        .at(&[fields::DELETE_OPTIONS, IGNORE_READ_ERROR])
         .and_then(Tree::as_bool);
     if requested != Some(true) {
         return Ok(());
     }
     let errors = Errors::default();
-    errors.at("deleteOptions").at(IGNORE_READ_ERROR).invalid(
+    errors.at(fields::DELETE_OPTIONS).at(IGNORE_READ_ERROR).invalid(
         true,
         "can not be set for pod eviction, try after removing the option",
     );
@@ -141,19 +141,23 @@ fn reject_unsafe_delete(eviction: &Tree) -> Result<(), Status> {
 
 fn deletion(eviction: &Tree, options: &WriteOptions) -> DeleteOptions {
     let delete_options = eviction.get("deleteOptions").cloned().unwrap_or_default();
-    let precondition = |name: &str| delete_options.str_at(&["preconditions", name]).map(str::to_owned);
+    let precondition = |name: &str| {
+        delete_options
+            .str_at(&[fields::PRECONDITIONS, name])
+            .map(str::to_owned)
+    };
     DeleteOptions {
         grace_period_seconds: delete_options.get("gracePeriodSeconds").and_then(Tree::as_i64),
         uid: precondition("uid"),
         resource_version: precondition("resourceVersion"),
-        dry_run: options.dry_run || !delete_options.items("dryRun").is_empty(),
+        dry_run: options.dry_run || !delete_options.items(fields::DRY_RUN).is_empty(),
         ..DeleteOptions::default()
     }
 }
 
 /// Whether no budget counts the pod: it is finished, terminating, or has not started.
 fn ignores_budgets(pod: &Tree) -> bool {
-    let phase = pod.str_at(&["status", "phase"]).unwrap_or_default();
+    let phase = pod.str_at(&[fields::STATUS, fields::PHASE]).unwrap_or_default();
     matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_deleting(pod)
 }
 
@@ -167,7 +171,7 @@ fn budgets(context: &RequestContext<'_>, pod: &Tree) -> Result<Vec<Arc<Stored>>,
     let mut budgets = Vec::new();
     for budget in resource.cache.snapshot().in_namespace(context.namespace()) {
         let budget_tree = resource.kind.decode_stored(budget).map_err(error::undecodable)?;
-        let Some(selector) = budget_tree.at(&["spec", "selector"]) else {
+        let Some(selector) = budget_tree.at(&[fields::SPEC, fields::SELECTOR]) else {
             continue;
         };
         let selector = label_selector::parse(selector).map_err(Status::internal)?;
@@ -188,9 +192,10 @@ fn view(budget: &Stored) -> Result<Budget, Status> {
 fn may_evict_unhealthy(pod: &Tree, budget: &Stored) -> Result<bool, Status> {
     let conditions = pod
         .get("status")
-        .map_or(&[][..], |status| status.items("conditions"));
+        .map_or(&[][..], |status| status.items(fields::CONDITIONS));
     let ready = conditions.iter().any(|condition| {
-        condition.str_at(&["type"]) == Some("Ready") && condition.str_at(&["status"]) == Some("True")
+        condition.str_at(&[fields::TYPE]) == Some("Ready")
+            && condition.str_at(&[fields::STATUS]) == Some("True")
     });
     let budget = view(budget)?;
     let status = &budget.status;
@@ -323,9 +328,9 @@ impl UpdatedObject for DisruptedPod<'_> {
 }
 
 fn set_condition(pod: &mut Tree, now: Timestamp) {
-    let conditions = pod.child("status").map_or_default().entry("conditions");
+    let conditions = pod.child(fields::STATUS).map_or_default().entry("conditions");
     let mut list = conditions.as_list().unwrap_or_default().to_vec();
-    list.retain(|condition| condition.str_at(&["type"]) != Some("DisruptionTarget"));
+    list.retain(|condition| condition.str_at(&[fields::TYPE]) != Some("DisruptionTarget"));
     let condition: Map = [
         ("type", Tree::from("DisruptionTarget")),
         ("lastTransitionTime", meta::timestamp(now)),

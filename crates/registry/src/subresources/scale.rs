@@ -10,7 +10,7 @@ use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvk, Response, Status, Stored, Verb};
 use setpoint_codec::{json, strict};
 use setpoint_schema::apply::{SCALE_VERSION, ScaleHandler};
-use setpoint_schema::{Pack, Shape, Tree, patch};
+use setpoint_schema::{Pack, Shape, Tree, fields, patch};
 use setpoint_strategy::label_selector;
 use setpoint_strategy::{SubresourceKind, meta};
 
@@ -40,8 +40,8 @@ pub(crate) async fn scale(context: &RequestContext<'_>, verb: Verb) -> Result<Re
         }
         Verb::Update(payload, options) => {
             let mut desired = context.decode_as(&payload, shape(), options.field_validation)?;
-            if desired.at(&["spec", "replicas"]).is_none() {
-                desired.set(&["spec", "replicas"], 0);
+            if desired.at(&[fields::SPEC, fields::REPLICAS]).is_none() {
+                desired.set(&[fields::SPEC, fields::REPLICAS], 0);
             }
             write(context, ScaleInput::Update(desired), &options).await
         }
@@ -118,7 +118,9 @@ impl ScaledObject<'_> {
 
 /// The desired replicas. An object of a custom kind may have no replicas, and then the Scale must set them.
 fn desired_replicas(context: &RequestContext<'_>, desired: &Tree, path: &[&str]) -> Result<i64, Status> {
-    let replicas = desired.at(&["spec", "replicas"]).and_then(Tree::as_i64);
+    let replicas = desired
+        .at(&[fields::SPEC, fields::REPLICAS])
+        .and_then(Tree::as_i64);
     match replicas {
         None if context.kind_info().is_custom => Err(Status::bad_request(format!(
             "the spec replicas field \".{}\" cannot be empty",
@@ -136,11 +138,13 @@ fn check(context: &RequestContext<'_>, desired: &Tree) -> Result<(), Status> {
             meta::name(desired)
         )));
     }
-    let replicas = desired.at(&["spec", "replicas"]).and_then(Tree::as_i64);
+    let replicas = desired
+        .at(&[fields::SPEC, fields::REPLICAS])
+        .and_then(Tree::as_i64);
     let errors = Errors::default();
     // A custom kind validates the number by its schema.
     if let Some(replicas) = replicas.filter(|replicas| *replicas < 0 && !context.kind_info().is_custom) {
-        let at = errors.at("spec").at("replicas");
+        let at = errors.at(fields::SPEC).at(fields::REPLICAS);
         at.invalid(replicas, "must be greater than or equal to 0");
     }
     if errors.is_empty() {
@@ -196,8 +200,8 @@ fn scale_of(context: &RequestContext<'_>, object: &Stored) -> Result<Tree, Statu
         object_tree.at(&path).cloned().unwrap_or_default()
     };
     let mut scale = Tree::default();
-    scale.set(&["kind"], "Scale");
-    scale.set(&["apiVersion"], "autoscaling/v1");
+    scale.set(&[fields::KIND], "Scale");
+    scale.set(&[fields::API_VERSION], "autoscaling/v1");
     for field in ["name", "namespace", "uid", "creationTimestamp"] {
         meta::copy(&mut scale, &object_tree, field);
     }
@@ -207,12 +211,12 @@ fn scale_of(context: &RequestContext<'_>, object: &Stored) -> Result<Tree, Statu
         object.resource_version().to_string(),
     );
     if let Some(replicas) = at(&paths.replicas).as_i64() {
-        scale.set(&["spec", "replicas"], replicas);
+        scale.set(&[fields::SPEC, fields::REPLICAS], replicas);
     }
-    scale.set(&["status", "replicas"], at(&paths.status_replicas));
+    scale.set(&[fields::STATUS, fields::REPLICAS], at(&paths.status_replicas));
     if let Some(selector) = &paths.selector {
         let text = selector_text(&at(selector));
-        scale.set(&["status", "selector"], text);
+        scale.set(&[fields::STATUS, fields::SELECTOR], text);
     }
     Ok(scale)
 }
@@ -228,7 +232,7 @@ fn selector_text(selector: &Tree) -> String {
     let parsed = match plain {
         true => {
             let mut whole = Tree::default();
-            whole.set(&["matchLabels"], selector.clone());
+            whole.set(&[fields::MATCH_LABELS], selector.clone());
             label_selector::parse(&whole)
         }
         false => label_selector::parse(selector),

@@ -7,7 +7,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::yaml::{self, ParsedYaml};
-use setpoint_schema::{Tree, apply};
+use setpoint_schema::{Tree, apply, fields};
 use setpoint_strategy::{SubresourceKind, meta};
 
 use super::create::{NewObject, create_object};
@@ -179,7 +179,9 @@ pub(crate) fn require_manager(options: &WriteOptions) -> Result<(), Status> {
         return Ok(());
     }
     let errors = Errors::default();
-    errors.at("fieldManager").required("is required for apply patch");
+    errors
+        .at(fields::FIELD_MANAGER)
+        .required("is required for apply patch");
     let subject = Gvk::new("meta.k8s.io", "v1", "PatchOptions");
     Err(Status::invalid(&subject, "", &errors.into_vec()))
 }

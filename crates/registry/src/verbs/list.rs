@@ -9,6 +9,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::{ListOptions, ResourceVersionMatch};
 use setpoint_api::selector::{FieldSelector, selects};
 use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored};
+use setpoint_schema::fields;
 use setpoint_store::Record;
 
 use crate::page::Page;
@@ -257,7 +258,7 @@ pub(crate) fn check_fields(context: &RequestContext<'_>, fields: &FieldSelector)
 
 fn check_options(options: &ListOptions) -> Result<(), Status> {
     let errors = Errors::default();
-    let at = errors.at("resourceVersionMatch");
+    let at = errors.at(fields::RESOURCE_VERSION_MATCH);
     if options.resource_version_match.is_some() {
         if options.resource_version.is_none() {
             at.forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");

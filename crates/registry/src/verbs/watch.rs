@@ -19,6 +19,7 @@ use setpoint_api::options::{ResourceVersionMatch, WatchOptions};
 use setpoint_api::selector::selects;
 use setpoint_api::{Bookmark, Change, Clock, Event, ResourceVersion, Response, Status, Stored};
 use setpoint_cache::{Subscription, TooOld};
+use setpoint_schema::fields;
 use setpoint_strategy::Kind;
 
 use super::list::{check_fields, reject_options, wait_for, wait_until_fresh};
@@ -75,7 +76,7 @@ async fn subscribe(
 
 fn check_options(options: &WatchOptions) -> Result<(), Status> {
     let errors = Errors::default();
-    let at = errors.at("resourceVersionMatch");
+    let at = errors.at(fields::RESOURCE_VERSION_MATCH);
     let requested = options.resource_version_match;
     if options.send_initial_events.is_some() {
         if requested != Some(ResourceVersionMatch::NotOlderThan) {

@@ -1,4 +1,4 @@
-//! [`Factory`]: one informer for each resource and selector, shared by all its users.
+//! [`SharedInformerFactory`]: one informer for each resource and selector, shared by all its users.
 //!
 //! All callers that request a resource get the same [`SharedInformer`], and with it the same cache and the same objects;
 //! the server sees one watch. Handlers can be added and removed at any time, each with its own filter, resync and delivery

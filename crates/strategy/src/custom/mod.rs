@@ -1,4 +1,4 @@
-//! Custom kinds: [`CustomKind`] implements [`Kind`] for one version of a CRD.
+//! Custom kinds: [`CustomKind`] implements [`crate::Kind`] for one version of a CRD.
 //!
 //! Where a built-in kind has a [`crate::Strategy`], a custom kind has a compiled schema. A request's object is in the
 //! version of the request. A stored object has the `apiVersion` that was the storage version when it was written;

@@ -93,7 +93,7 @@ pub enum NameRule {
     Service,
     /// An IP address in canonical form.
     Address,
-    /// Checked by [`Strategy::validate`].
+    /// Checked by [`crate::Strategy::validate`].
     Custom,
 }
 

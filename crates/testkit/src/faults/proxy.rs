@@ -1,4 +1,4 @@
-//! [`Proxy`]: stands in the line.
+//! [`FaultProxy`]: a proxy between a client and a server that injects faults into connections and watches.
 
 use std::io;
 use std::net::SocketAddr;

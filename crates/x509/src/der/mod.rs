@@ -1,4 +1,4 @@
-//! DER (X.690), as far as certificates need it: [`Reader`] decodes, the functions of [`write`] encode.
+//! DER (X.690), as far as certificates need it: [`Reader`] decodes, the functions of [`mod@write`] encode.
 
 mod read;
 pub mod write;

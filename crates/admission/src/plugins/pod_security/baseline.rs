@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::meta;
 
 use super::checks::{
@@ -147,7 +147,7 @@ fn capabilities(spec: &Tree) -> Option<Violation> {
 
 /// The capabilities that a container adds.
 pub(super) fn added(container: &Tree) -> impl Iterator<Item = &str> {
-    let own = context(container, "capabilities").map(|own| own.items("add"));
+    let own = context(container, "capabilities").map(|own| own.items(fields::ADD));
     own.unwrap_or_default().iter().filter_map(Tree::as_str)
 }
 
@@ -161,7 +161,7 @@ fn host_namespaces(spec: &Tree) -> Option<Violation> {
 }
 
 fn host_paths(spec: &Tree) -> Option<Violation> {
-    let volumes = spec.items("volumes").iter();
+    let volumes = spec.items(fields::VOLUMES).iter();
     let names: Vec<&str> = volumes
         .filter(|volume| review::has(volume, &["hostPath"]))
         .map(name)
@@ -177,13 +177,13 @@ fn host_ports(spec: &Tree) -> Option<Violation> {
     let mut ports = BTreeSet::new();
     let names = offenders(spec, |container| {
         container
-            .items("ports")
+            .items(fields::PORTS)
             .iter()
             .any(|port| review::int_at(port, &["hostPort"]) != 0)
     });
     for container in containers(spec) {
         let own = container
-            .items("ports")
+            .items(fields::PORTS)
             .iter()
             .map(|port| review::int_at(port, &["hostPort"]));
         ports.extend(own.filter(|port| *port != 0).map(|port| port.to_string()));
@@ -215,7 +215,7 @@ fn host_probes(spec: &Tree) -> Option<Violation> {
         let hosts = handlers.flat_map(|handler| {
             ["httpGet", "tcpSocket"]
                 .iter()
-                .filter_map(|field| handler.str_at(&[field, "host"]))
+                .filter_map(|field| handler.str_at(&[field, fields::HOST]))
                 .collect::<Vec<_>>()
         });
         hosts.filter(|host| !host.is_empty()).map(str::to_owned).collect()

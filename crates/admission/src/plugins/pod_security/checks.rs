@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use setpoint_schema::Tree;
+use setpoint_schema::{Tree, fields};
 
 /// A violation of a level: the reason, and the containers and values.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,13 +44,13 @@ pub(super) fn offenders(spec: &Tree, predicate: impl Fn(&Tree) -> bool) -> Vec<&
 }
 
 pub(super) fn name(container: &Tree) -> &str {
-    container.str_at(&["name"]).unwrap_or_default()
+    container.str_at(&[fields::NAME]).unwrap_or_default()
 }
 
 /// A field of a container's or a pod's security context.
 pub(super) fn context<'a>(object: &'a Tree, field: &str) -> Option<&'a Tree> {
     object
-        .at(&["securityContext", field])
+        .at(&[fields::SECURITY_CONTEXT, field])
         .filter(|value| !value.is_null())
 }
 

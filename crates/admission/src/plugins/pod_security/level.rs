@@ -5,6 +5,7 @@ use std::fmt;
 use setpoint_api::Status;
 use setpoint_api::field::Errors;
 use setpoint_registry_api::Review;
+use setpoint_schema::fields;
 use setpoint_strategy::meta;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -124,7 +125,7 @@ pub(super) fn check_labels(review: &Review<'_>) -> Result<(), Status> {
         return Ok(());
     };
     let errors = Errors::default();
-    let labels = errors.at("metadata").at("labels");
+    let labels = errors.at(fields::METADATA).at(fields::LABELS);
     for mode in ["enforce", "audit", "warn"] {
         for (key, is_version) in [
             (format!("{PREFIX}{mode}"), false),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Tree, fields};
 
 use super::baseline::{added, has_user_namespace, is_allowed_seccomp, proc_mount, seccomp};
 use super::checks::{
@@ -26,7 +26,7 @@ const VOLUMES: &[&str] = &[
 
 /// The violations of the restricted level by a pod, besides those of the baseline level.
 pub(super) fn violations(spec: &Tree, version: u32) -> Vec<Violation> {
-    let windows = version >= 25 && spec.str_at(&["os", "name"]) == Some("windows");
+    let windows = version >= 25 && spec.str_at(&[fields::OS, fields::NAME]) == Some("windows");
     let relaxed = version >= 35 && has_user_namespace(spec);
     let found = [
         (!windows).then(|| privilege_escalation(spec)).flatten(),
@@ -56,7 +56,7 @@ fn privilege_escalation(spec: &Tree) -> Option<Violation> {
 
 fn capabilities(spec: &Tree) -> Option<Violation> {
     let keeps = offenders(spec, |container| {
-        let own = context(container, "capabilities").map(|own| own.items("drop"));
+        let own = context(container, "capabilities").map(|own| own.items(fields::DROP));
         !own.unwrap_or_default()
             .iter()
             .any(|own| own.as_str() == Some("ALL"))
@@ -86,7 +86,7 @@ fn capabilities(spec: &Tree) -> Option<Violation> {
 
 fn volumes(spec: &Tree) -> Option<Violation> {
     let (mut names, mut kinds) = (Vec::new(), BTreeSet::new());
-    for volume in spec.items("volumes") {
+    for volume in spec.items(fields::VOLUMES) {
         let sources = volume.as_map().into_iter().flat_map(Map::keys);
         let sources: Vec<&str> = sources.filter(|field| *field != "name").collect();
         if !sources.iter().any(|source| VOLUMES.contains(source)) {
@@ -153,7 +153,7 @@ fn seccomp_profile(spec: &Tree) -> Option<Violation> {
     }
     let setting = |object: &Tree| {
         let profile = context(object, "seccompProfile");
-        profile.map(|profile| is_allowed_seccomp(profile.str_at(&["type"]).unwrap_or_default()))
+        profile.map(|profile| is_allowed_seccomp(profile.str_at(&[fields::TYPE]).unwrap_or_default()))
     };
     let unset = offenders(spec, |container| {
         setting(container).is_none() && setting(spec) != Some(true)

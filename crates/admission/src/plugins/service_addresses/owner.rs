@@ -4,6 +4,7 @@
 use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status};
 use setpoint_registry_api::{Operation, Review};
+use setpoint_schema::fields;
 use setpoint_strategy::meta;
 use setpoint_strategy::name;
 
@@ -13,7 +14,7 @@ pub(super) fn check(review: &Review<'_>, address: &str, requested: &[String]) ->
         return Ok(());
     }
     let errors = Errors::default();
-    let path = errors.at("spec").at("parentRef").at("name");
+    let path = errors.at(fields::SPEC).at(fields::PARENT_REF).at(fields::NAME);
     match review.name {
         "" => path.required(""),
         own => name::report(own, name::path_segment(own), &path),
@@ -28,7 +29,7 @@ pub(super) fn check(review: &Review<'_>, address: &str, requested: &[String]) ->
         false => (vec![String::new()], String::new()),
     };
     let errors = Errors::default();
-    let path = errors.at("spec").at("clusterIPs");
+    let path = errors.at(fields::SPEC).at(fields::CLUSTER_IPS);
     path.invalid(requested, &format!("failed to allocate IP{what}: {why}"));
     Err(Status::invalid(&review.kind.gvk, review.name, &errors.into_vec()))
 }

@@ -1,5 +1,5 @@
-//! Rules of kinds name fields by the generated constants of `schema/src/fields.rs`: a misspelt literal compiles, and reads
-//! as an absent field.
+//! Rules of kinds, admission plugins and the registry name fields by the generated constants of `schema/src/fields.rs`: a
+//! misspelt literal compiles, and reads as an absent field.
 
 use crate::tidy::report::Report;
 use crate::tidy::source::Source;
@@ -39,8 +39,13 @@ const ERROR_PATHS: &[&str] = &[
     "webhookClientConfig",
 ];
 
-/// The crates with rules of kinds.
-const CRATES: &[&str] = &["crates/kinds/src/", "crates/strategy/src/"];
+/// The crates that read and write fields of object trees.
+const CRATES: &[&str] = &[
+    "crates/admission/src/",
+    "crates/kinds/src/",
+    "crates/registry/src/",
+    "crates/strategy/src/",
+];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     let is_rule = |path: &str| CRATES.iter().any(|of| path.starts_with(of));
