@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use setpoint_api::{GroupResource, ResourceVersion};
 use setpoint_cache::{Cache, Caches, Progress};
-use setpoint_store::{Revision, Store};
+use setpoint_store::{Revision, Snapshot, Store};
 use setpoint_strategy::Kinds;
 
 use crate::crd::{self, CustomKinds};
@@ -69,11 +69,7 @@ impl WatchCaches {
         let snapshot = self.store.snapshot();
         let version = key::version(snapshot.revision());
         for resource in self.served().resources() {
-            let records = snapshot.prefix(resource.prefix.as_bytes());
-            let objects = records
-                .filter_map(|record| resource.decode_for_cache(&record))
-                .collect();
-            resource.cache.replace(objects, version);
+            fill_cache(resource, &snapshot, version);
         }
         self.progress.advance(version);
         self.refresh_custom_kinds(version);
@@ -96,15 +92,20 @@ impl WatchCaches {
         for resource in new.resources().filter(unknown) {
             let snapshot = self.store.snapshot_at(key::revision(version));
             let snapshot = snapshot.unwrap_or_else(|_| self.store.snapshot());
-            let records = snapshot.prefix(resource.prefix.as_bytes());
-            let objects = records
-                .filter_map(|record| resource.decode_for_cache(&record))
-                .collect();
-            resource.cache.replace(objects, version);
+            fill_cache(resource, &snapshot, version);
         }
         self.served.store(Arc::new(new));
         self.kinds_changed.send_modify(|times| *times += 1);
     }
+}
+
+/// Replaces the content of a resource's cache by the objects of a snapshot.
+fn fill_cache(resource: &Resource, snapshot: &Snapshot, version: ResourceVersion) {
+    let records = snapshot.prefix(resource.prefix.as_bytes());
+    let objects = records
+        .filter_map(|record| resource.decode_for_cache(&record))
+        .collect();
+    resource.cache.replace(objects, version);
 }
 
 impl Caches for WatchCaches {

@@ -40,7 +40,7 @@ struct Node {
 /// The values read so far, by field: the rank of the path and the text.
 type FieldValues = Vec<Option<(usize, CompactString)>>;
 
-// === impl Reader ===
+// === impl HeaderReader ===
 
 impl HeaderReader {
     pub(crate) fn new(info: &KindInfo) -> Self {
