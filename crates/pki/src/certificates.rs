@@ -39,8 +39,6 @@ pub struct Pki {
 struct CertificateSpec {
     file: &'static str,
     subject: Subject,
-    /// The subject alternative names it must have, sorted.
-    names: Vec<String>,
 }
 
 // === impl Pki ===
@@ -89,7 +87,7 @@ fn load_or_issue(
     renew: bool,
 ) -> Result<CertKeyPair, Error> {
     if let Some(pair) = CertKeyPair::read(dir, spec.file)?.filter(|_| !renew)
-        && reuse::is_reusable(&pair.certificate, &spec.names, now, RENEWAL_DAYS)
+        && reuse::is_reusable(&pair.certificate, &spec.subject.alt_names, now, RENEWAL_DAYS)
     {
         return Ok(pair);
     }
@@ -114,13 +112,9 @@ fn server(listen: IpAddr) -> CertificateSpec {
         alt_names: dns_names.chain(addresses.iter().map(general_name)).collect(),
         usage: oid::SERVER_AUTH,
     };
-    let mut names: Vec<String> = SERVER_NAMES.iter().map(|name| (*name).to_owned()).collect();
-    names.extend(addresses.iter().map(ToString::to_string));
-    names.sort();
     CertificateSpec {
         file: "server",
         subject,
-        names,
     }
 }
 
@@ -148,7 +142,6 @@ fn client(file: &'static str, user: &str, group: Option<&str>) -> CertificateSpe
             alt_names: Vec::new(),
             usage: oid::CLIENT_AUTH,
         },
-        names: Vec::new(),
     }
 }
 
