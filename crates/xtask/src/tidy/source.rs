@@ -150,13 +150,20 @@ pub(crate) fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item 
 
 /// The end of the block whose opening brace is at `open`.
 pub(crate) fn block_end(code: &str, open: usize) -> usize {
+    bracket_end(code, open, (b'{', b'}'))
+}
+
+/// The end of the pair of brackets whose opening one is at `open`.
+pub(crate) fn bracket_end(code: &str, open: usize, (opening, closing): (u8, u8)) -> usize {
     let mut depth = 0usize;
     for (offset, byte) in code.bytes().enumerate().skip(open) {
-        match byte {
-            b'{' => depth += 1,
-            b'}' if depth <= 1 => return offset + 1,
-            b'}' => depth -= 1,
-            _ => {}
+        if byte == opening {
+            depth += 1;
+        } else if byte == closing {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return offset + 1;
+            }
         }
     }
     code.len()

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::tidy::lexer::is_word;
-use crate::tidy::source::{Source, block_end};
+use crate::tidy::source::{Source, block_end, bracket_end};
 
 /// One item, by offsets into its source.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ fn next_item(code: &str, from: usize) -> Option<Item> {
     let mut attributes = Vec::new();
     while code[at..].starts_with('#') {
         let open = at + code[at..].find('[')?;
-        let end = bracket_end(code, open);
+        let end = bracket_end(code, open, (b'[', b']'));
         attributes.push(at..end);
         at = skip(code, end, |byte| byte.is_ascii_whitespace());
     }
@@ -121,20 +121,6 @@ fn header_end(code: &str, start: usize, has_braces: bool) -> usize {
             b';' if depth == 0 => return offset,
             b'(' | b'[' | b'{' => depth += 1,
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    code.len()
-}
-
-/// The end of the bracket that opens at `open`.
-pub(super) fn bracket_end(code: &str, open: usize) -> usize {
-    let mut depth = 0usize;
-    for (offset, byte) in code.bytes().enumerate().skip(open) {
-        match byte {
-            b'[' => depth += 1,
-            b']' if depth <= 1 => return offset + 1,
-            b']' => depth -= 1,
             _ => {}
         }
     }

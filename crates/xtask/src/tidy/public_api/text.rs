@@ -1,6 +1,7 @@
 //! Signatures in one line: whitespace, attributes and trailing commas as they do not matter to a caller.
 
-use super::scan::{bracket_end, split_top};
+use super::scan::split_top;
+use crate::tidy::source::bracket_end;
 
 /// One line without attributes, with single blanks and without trailing commas.
 pub(super) fn normalize(code: &str) -> String {
@@ -25,7 +26,7 @@ fn without_attributes(code: &str) -> String {
     let (mut kept, mut at) = (String::new(), 0);
     while let Some(found) = code[at..].find("#[") {
         kept.push_str(&code[at..at + found]);
-        at = bracket_end(code, at + found + 1);
+        at = bracket_end(code, at + found + 1, (b'[', b']'));
     }
     kept + &code[at..]
 }
