@@ -122,9 +122,7 @@ pub fn controller_descriptors() -> Vec<ControllerDescriptor> {
         controller!(resource_claim),
         controller!(resource_quota),
         controller!(root_ca_publisher),
-        ControllerDescriptor::new(service_account::NAME, |context, _, stop| {
-            service_account::run(context, stop)
-        }),
+        controller!(service_account),
         controller!(service_cidr),
         controller!(stateful_set),
         controller!(storage_version_migrator),

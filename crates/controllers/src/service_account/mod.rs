@@ -7,13 +7,14 @@ use setpoint_api::{Change, Key};
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Reconcile};
 use tokio_util::sync::CancellationToken;
 
+use crate::Config;
 use crate::service_account::plan::missing;
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "serviceaccount-controller";
 
 /// Runs the controller until stopped.
-pub async fn run(context: Context, stop: CancellationToken) -> Result<(), Error> {
+pub async fn run(context: Context, _config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = ServiceAccounts {
         namespaces: context.lister()?,
         accounts: context.lister()?,
