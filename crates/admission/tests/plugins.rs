@@ -121,3 +121,25 @@ async fn blocking_a_deletion_requires_permission_on_the_finalizers() {
         "secrets \"s\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>"
     );
 }
+
+#[tokio::test]
+async fn images_are_always_pulled_if_the_plugin_is_enabled() {
+    let cluster = Cluster::start(&config(&["AlwaysPullImages"], &["ServiceAccount"])).await;
+    let pod = json!({"spec": {
+        "initContainers": [{"name": "first", "image": "i:1", "imagePullPolicy": "Never"}],
+        "containers": [{"name": "main", "image": "i:1", "imagePullPolicy": "IfNotPresent"}],
+        "volumes": [{"name": "data", "image": {"reference": "i:2", "pullPolicy": "Never"}}],
+    }});
+    let pod = cluster
+        .create("pods default/web", &pod.to_string())
+        .await
+        .unwrap();
+    let policy = |path: &str| pod["spec"].pointer(path).unwrap().clone();
+    for path in [
+        "/initContainers/0/imagePullPolicy",
+        "/containers/0/imagePullPolicy",
+        "/volumes/0/image/pullPolicy",
+    ] {
+        assert_eq!(policy(path), "Always", "{path}");
+    }
+}

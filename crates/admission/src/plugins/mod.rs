@@ -1,5 +1,6 @@
 //! The admission plugins, one file each.
 
+mod always_pull_images;
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
@@ -38,6 +39,7 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
             config.node_restriction,
         ),
         (Box::new(taint_nodes::TaintNodesByCondition), true),
+        (Box::new(always_pull_images::AlwaysPullImages), false),
         (Box::new(pod_security::PodSecurity), true),
         (Box::new(priority::Priority), true),
         (
