@@ -56,9 +56,9 @@ enum State {
 
 impl ListBody {
     pub(crate) fn new(render: RenderOptions, list: List) -> Self {
-        let metadata = match render.representation {
-            Representation::Plain if render.kind.info().is_custom => custom_list_metadata(&list),
-            _ => list_metadata(&list),
+        let metadata = match render.has_sorted_keys() {
+            true => custom_list_metadata(&list),
+            false => list_metadata(&list),
         };
         Self {
             render,
@@ -117,7 +117,7 @@ impl ListBody {
             out.extend_from_slice(b"null}\n");
             return;
         }
-        out.extend_from_slice(b"]}\n");
+        self.render.write_list_end(out, &self.metadata);
     }
 
     /// Approximate length of the whole list in bytes.
@@ -156,13 +156,16 @@ pub(crate) fn list_metadata(list: &List) -> String {
     metadata
 }
 
-/// A list of custom resources always has a `continue` field, empty at the end.
+/// The metadata of a list of custom resources. Its keys are sorted, and it always has a `continue` field, empty at the
+/// end.
 fn custom_list_metadata(list: &List) -> String {
-    let metadata = list_metadata(list);
-    match &list.continue_token {
-        None => metadata.replacen('{', r#"{"continue":"","#, 1),
-        Some(_) => metadata,
-    }
+    let token = Value::from(list.continue_token.as_deref().unwrap_or_default());
+    let remaining = list
+        .remaining_item_count
+        .map(|count| format!(r#""remainingItemCount":{count},"#))
+        .unwrap_or_default();
+    let version = list.resource_version;
+    format!(r#"{{"continue":{token},{remaining}"resourceVersion":"{version}"}}"#)
 }
 
 /// Response with one object.
@@ -200,10 +203,10 @@ pub(crate) fn encode(negotiated: Negotiated, code: StatusCode, mut json: Vec<u8>
     {
         return response(code, &YAML, Body::Whole(yaml.into()));
     }
+    // Kubernetes' encoder ends compact JSON with a line break, and indented JSON without.
     if negotiated.pretty {
         json = setpoint_codec::json::indent(&json);
-    }
-    if json.last() != Some(&b'\n') {
+    } else if json.last() != Some(&b'\n') {
         json.push(b'\n');
     }
     response(code, &JSON, Body::Whole(json.into()))

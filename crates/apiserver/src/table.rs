@@ -1,13 +1,14 @@
 //! Representations of an object: in full, metadata only, or a row of a Table.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_codec::json::scan;
+use setpoint_codec::json::{self, scan};
+use setpoint_schema::{Pack, Shape};
 use setpoint_strategy::columns::{UNKNOWN, human_age};
 use setpoint_strategy::{Kind, KindInfo};
 
@@ -52,6 +53,11 @@ impl IncludeObject {
 }
 
 impl RenderOptions {
+    /// Whether responses have all keys sorted: those with custom objects in full.
+    pub(crate) fn has_sorted_keys(&self) -> bool {
+        self.representation == Representation::Plain && self.kind.info().is_custom
+    }
+
     /// Writes one object as it is in a get or a watch. A table has its `columnDefinitions` only if `first`.
     pub(crate) fn write_object(&self, out: &mut Vec<u8>, object: &Stored, first: bool) {
         match self.representation {
@@ -89,6 +95,10 @@ impl RenderOptions {
     pub(crate) fn write_list_head(&self, out: &mut Vec<u8>, metadata: &str) {
         let info = self.kind.info();
         match self.representation {
+            Representation::Plain if info.is_custom => {
+                let head = format!(r#"{{"apiVersion":"{}","items":["#, info.gvk.api_version());
+                out.extend_from_slice(head.as_bytes());
+            }
             Representation::Plain => {
                 let (kind, version) = (&info.list_kind, info.gvk.api_version());
                 let head =
@@ -103,6 +113,19 @@ impl RenderOptions {
             }
             Representation::Table(version) => self.write_table_head(out, version, metadata, true),
         }
+    }
+
+    /// Writes a list from behind its last item.
+    pub(crate) fn write_list_end(&self, out: &mut Vec<u8>, metadata: &str) {
+        let kind = &self.kind.info().list_kind;
+        match self.has_sorted_keys() {
+            true => {
+                let end = format!(r#"],"kind":"{kind}","metadata":{metadata}}}"#);
+                out.extend_from_slice(end.as_bytes());
+            }
+            false => out.extend_from_slice(b"]}"),
+        }
+        out.push(b'\n');
     }
 
     fn write_table_head(&self, out: &mut Vec<u8>, version: &str, metadata: &str, columns: bool) {
@@ -136,9 +159,13 @@ impl RenderOptions {
     }
 }
 
-/// The metadata of an object as JSON, without the annotations that upstream's internal type stores in fields.
+/// The metadata of an object as JSON, in the order of its type, and without the annotations that upstream's internal
+/// type stores in fields.
 pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, [u8]> {
     let metadata = scan::find_member(object.json(), "metadata").unwrap_or(b"{}");
+    if info.is_custom {
+        return Cow::Owned(in_declaration_order(metadata));
+    }
     let inner = info.rules.upstream.internal_field_annotations;
     if inner.is_empty() {
         return Cow::Borrowed(metadata);
@@ -152,6 +179,20 @@ pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, 
     }
     let json = serde_json::to_vec(&metadata);
     Cow::Owned(json.expect("parsed JSON can be serialized"))
+}
+
+/// Metadata with sorted keys, in the order of its type.
+fn in_declaration_order(metadata: &[u8]) -> Vec<u8> {
+    static METADATA: LazyLock<Option<&Shape>> = LazyLock::new(|| {
+        let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
+        any.and_then(|shape| shape.at(&["metadata"]))
+    });
+    let mut ordered = Vec::with_capacity(metadata.len());
+    match *METADATA {
+        Some(shape) => json::write_in_order(shape, metadata, &mut ordered),
+        None => ordered.extend_from_slice(metadata),
+    }
+    ordered
 }
 
 /// The table of a Scale, if a table is requested. A Scale is not an object of the resource's kind, so the kind's

@@ -152,12 +152,18 @@ fn open(out: &mut Vec<u8>, name: &str) {
 fn bookmark_object(info: &KindInfo, bookmark: Bookmark) -> Stored {
     let (kind, api_version, version) = (&info.gvk.kind, info.gvk.api_version(), bookmark.resource_version);
     let annotations = match bookmark.initial_events_end {
-        true => r#","annotations":{"k8s.io/initial-events-end":"true"}"#,
+        true => r#""annotations":{"k8s.io/initial-events-end":"true"}"#,
         false => "",
     };
-    let json = format!(
-        r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{annotations}}}}}"#
-    );
+    let comma = if annotations.is_empty() { "" } else { "," };
+    let json = match info.is_custom {
+        true => format!(
+            r#"{{"apiVersion":"{api_version}","kind":"{kind}","metadata":{{{annotations}{comma}"resourceVersion":"{version}"}}}}"#
+        ),
+        false => format!(
+            r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{comma}{annotations}}}}}"#
+        ),
+    };
     let header = Header {
         resource_version: version,
         ..Header::new(Key::new("", ""))

@@ -6,6 +6,7 @@
 mod error;
 mod indent;
 mod invalid_utf8;
+mod order;
 mod parse;
 pub mod scan;
 mod skip;
@@ -16,6 +17,7 @@ use setpoint_schema::write::write_tree;
 pub use error::Error;
 pub use indent::indent;
 pub(crate) use invalid_utf8::replace_invalid_utf8;
+pub use order::write_in_order;
 pub(crate) use parse::{DepthLimitedTree, parse_at_depth, parse_depth_limited};
 pub use parse::{MAX_DEPTH, parse};
 

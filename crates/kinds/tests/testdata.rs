@@ -113,7 +113,7 @@ fn outcome(kind: &dyn Kind, object: &Tree, errors: Errors) -> Value {
         return json!({"errors": lines});
     }
     let written = kind.write(object);
-    let mut object: Value = serde_json::from_slice(&written.bytes).unwrap();
+    let mut object: Value = serde_json::from_slice(&written.unwrap().bytes).unwrap();
     object["metadata"]
         .as_object_mut()
         .unwrap()

@@ -68,7 +68,7 @@ fn steps() {
     measure("own pod (with a clone)", || own(pods.shape(), &mut tree.clone()));
     own(pods.shape(), &mut tree);
     measure("write pod", || drop(pods.write(&tree)));
-    let json = bytes::Bytes::from(pods.write(&tree).bytes);
+    let json = bytes::Bytes::from(pods.write(&tree).unwrap().bytes);
     let key = Key::new("default", "a");
     measure("header of pod", || drop(pods.header_of(&key, &tree)));
     measure("read header of pod", || {

@@ -59,8 +59,9 @@ fn add_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> 
             if let Some(object) = (desired.reconcile)(&before, &object) {
                 txn.compares
                     .push(context.compare_version(&key, old.resource_version()));
-                txn.ops
-                    .push(Op::Put(context.put(&key, context.resource.encode(&key, &object))));
+                txn.ops.push(Op::Put(
+                    context.put(&key, context.resource.encode(&key, &object)?),
+                ));
             }
         }
         None => {
@@ -85,5 +86,5 @@ fn new_object(
             context.kind.validate(&object, &context.facts, errors);
         })?;
     }
-    Ok(context.put(key, context.resource.encode(key, &object)))
+    Ok(context.put(key, context.resource.encode(key, &object)?))
 }

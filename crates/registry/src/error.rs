@@ -28,9 +28,12 @@ pub(crate) fn from_store(error: setpoint_store::Error) -> Status {
     }
 }
 
-/// The status for a stored object that cannot be decoded: an error of the server.
+/// The status for a stored object that cannot be decoded, or not be converted: an error of the server.
 pub(crate) fn undecodable(problem: InvalidObject) -> Status {
-    Status::internal(format!("cannot decode stored object: {problem}"))
+    match problem {
+        InvalidObject::Malformed(_) => Status::internal(format!("cannot decode stored object: {problem}")),
+        InvalidObject::NeedsWebhook { .. } => plain(500, problem.to_string()),
+    }
 }
 
 /// A failure with a message and no reason, as Kubernetes returns for a plain Go error.

@@ -46,7 +46,7 @@ fn add_one(context: &RequestContext<'_>, side_write: SideWrite, txn: &mut Txn) -
             .push(other.compare_version(old.key(), old.resource_version()));
     }
     match side_write {
-        SideWrite::Create { object, .. } => create(&other, object, txn),
+        SideWrite::Create { object, .. } => create(&other, object, txn)?,
         SideWrite::Update { old, object, .. } => update(other, &old, object, txn)?,
         SideWrite::Delete { old, .. } => txn.ops.push(Op::Delete {
             key: other.storage_key(old.key()),
@@ -56,7 +56,7 @@ fn add_one(context: &RequestContext<'_>, side_write: SideWrite, txn: &mut Txn) -
     Ok(())
 }
 
-fn create(context: &RequestContext<'_>, mut object: Tree, txn: &mut Txn) {
+fn create(context: &RequestContext<'_>, mut object: Tree, txn: &mut Txn) -> Result<(), Status> {
     field_managers::update(context, None, &mut object, &by_server());
     set_system_fields(context, &mut object);
     context.kind.prepare_create(&mut object, &context.facts);
@@ -64,8 +64,9 @@ fn create(context: &RequestContext<'_>, mut object: Tree, txn: &mut Txn) {
     txn.compares.push(Compare::Absent {
         key: context.storage_key(&key),
     });
-    txn.ops
-        .push(Op::Put(context.put(&key, context.resource.encode(&key, &object))));
+    let put = context.put(&key, context.resource.encode(&key, &object)?);
+    txn.ops.push(Op::Put(put));
+    Ok(())
 }
 
 /// The API server is the field manager of what changes; where only the status changes, in the `status` subresource.
@@ -83,7 +84,7 @@ fn update(
         context.target.subresource = Some(status.into());
     }
     field_managers::update(&context, Some(&before), &mut object, &by_server());
-    let put = context.put(old.key(), context.resource.encode(old.key(), &object));
+    let put = context.put(old.key(), context.resource.encode(old.key(), &object)?);
     txn.ops.push(Op::Put(put));
     Ok(())
 }

@@ -7,15 +7,16 @@ use bytes::Bytes;
 
 use setpoint_api::object::Header;
 use setpoint_api::{Key, ResourceVersion, Status, Stored};
+use setpoint_codec::json::scan;
 use setpoint_schema::{CanonicalJson, Tree};
 use setpoint_store::Record;
 use setpoint_strategy::{InvalidObject, Kind};
 
 use crate::encoded_object::{self, EncodedObject};
-use crate::key;
 use crate::served_resources::Resource;
+use crate::{error, key};
 
-/// The bytes before the resource version in canonical JSON. No field in front of it can hold a quote.
+/// The bytes before the resource version in canonical JSON.
 const VERSION_FIELD: &[u8] = br#""resourceVersion":""#;
 
 impl Resource {
@@ -65,11 +66,11 @@ impl Resource {
     }
 
     /// Encodes an object for the store.
-    pub(crate) fn encode(&self, key: &Key, object: &Tree) -> EncodedObject {
-        EncodedObject {
-            written: self.kind.write(object),
+    pub(crate) fn encode(&self, key: &Key, object: &Tree) -> Result<EncodedObject, Status> {
+        Ok(EncodedObject {
+            written: self.kind.write(object).map_err(error::undecodable)?,
             header: self.kind.header_of(key, object),
-        }
+        })
     }
 
     /// Decodes the bytes of a record and describes the result, to compare it with the attached object.
@@ -88,7 +89,7 @@ impl Resource {
     ) -> Result<Arc<Stored>, InvalidObject> {
         let json = match version {
             Some(version) => stamped(written, version),
-            None => unversioned(&written.bytes),
+            None => unversioned(written),
         };
         let version = version.unwrap_or_default();
         self.kind.stored(key, version, Bytes::from(json)).map(Arc::new)
@@ -141,12 +142,12 @@ fn stamped(written: &CanonicalJson, version: ResourceVersion) -> Vec<u8> {
 }
 
 /// Removes the empty version.
-fn unversioned(json: &[u8]) -> Vec<u8> {
-    let Some(at) = find(json, VERSION_FIELD) else {
-        return json.to_vec();
+fn unversioned(written: &CanonicalJson) -> Vec<u8> {
+    let json = &written.bytes;
+    let Some(at) = written.resource_version_offset.map(|stamp| stamp as usize) else {
+        return json.clone();
     };
-    let mut end = at + VERSION_FIELD.len() + 1;
-    let mut start = at;
+    let (mut start, mut end) = (at - VERSION_FIELD.len(), at + 1);
     if json.get(end) == Some(&b',') {
         end += 1;
     } else if json.get(start.wrapping_sub(1)) == Some(&b',') {
@@ -156,10 +157,9 @@ fn unversioned(json: &[u8]) -> Vec<u8> {
 }
 
 fn restamp(json: &[u8], version: ResourceVersion) -> Vec<u8> {
-    let Some(at) = find(json, VERSION_FIELD) else {
+    let Some(start) = version_offset(json) else {
         return json.to_vec();
     };
-    let start = at + VERSION_FIELD.len();
     let digits = json[start..]
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
@@ -172,8 +172,18 @@ fn restamp(json: &[u8], version: ResourceVersion) -> Vec<u8> {
     .concat()
 }
 
-fn find(bytes: &[u8], field: &[u8]) -> Option<usize> {
-    bytes.windows(field.len()).position(|window| window == field)
+/// The offset of the digits of the resource version. In the JSON of a built-in kind no field in front of it can hold a
+/// quote, so the first match is it; in that of a custom kind, whose keys are sorted, labels are in front of it.
+fn version_offset(json: &[u8]) -> Option<usize> {
+    if json.starts_with(br#"{"kind":"#) {
+        let at = json
+            .windows(VERSION_FIELD.len())
+            .position(|window| window == VERSION_FIELD);
+        return at.map(|at| at + VERSION_FIELD.len());
+    }
+    let metadata = scan::find_member(json, "metadata")?;
+    let version = scan::find_member(metadata, "resourceVersion")?;
+    (version.as_ptr() as usize + 1).checked_sub(json.as_ptr() as usize)
 }
 
 #[cfg(test)]
@@ -199,6 +209,15 @@ mod tests {
     }
 
     #[test]
+    fn a_label_is_not_taken_for_the_version() {
+        let json = br#"{"apiVersion":"e/v1","data":{"resourceVersion":"1"},"metadata":{"labels":{"resourceVersion":"2"},"resourceVersion":"3"}}"#;
+        assert_eq!(
+            restamp(json, ResourceVersion(12)),
+            br#"{"apiVersion":"e/v1","data":{"resourceVersion":"1"},"metadata":{"labels":{"resourceVersion":"2"},"resourceVersion":"12"}}"#
+        );
+    }
+
+    #[test]
     fn a_version_is_put_in_taken_out_and_replaced() {
         let new = written(r#"{"metadata":{"name":"a","resourceVersion":"","uid":"u"}}"#);
         let stamped = stamped(&new, ResourceVersion(7));
@@ -210,8 +229,8 @@ mod tests {
             restamp(&stamped, ResourceVersion(12)),
             br#"{"metadata":{"name":"a","resourceVersion":"12","uid":"u"}}"#
         );
-        assert_eq!(unversioned(&new.bytes), br#"{"metadata":{"name":"a","uid":"u"}}"#);
+        assert_eq!(unversioned(&new), br#"{"metadata":{"name":"a","uid":"u"}}"#);
         let last = written(r#"{"metadata":{"name":"a","resourceVersion":""}}"#);
-        assert_eq!(unversioned(&last.bytes), br#"{"metadata":{"name":"a"}}"#);
+        assert_eq!(unversioned(&last), br#"{"metadata":{"name":"a"}}"#);
     }
 }

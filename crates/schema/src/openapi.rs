@@ -3,6 +3,9 @@
 //! A schema follows from the shape alone: types and formats, required fields, defaults, enums, and the extensions for the
 //! merging of lists and maps. The API server derives OpenAPI v2 from v3.
 
+pub mod descriptions;
+mod version;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -11,11 +14,16 @@ use crate::pack::Pack;
 use crate::shape::{Cardinality, Field, FieldType, Gvk, ListType, MapType, Shape};
 use crate::tree::Tree;
 
+pub use version::{DEFINITIONS, OpenApiVersion};
+
 /// The prefix of a reference to a schema.
 pub const SCHEMAS: &str = "#/components/schemas/";
 
 /// The prefix of the published names of built-in types.
 const BUILTIN: &str = "io.k8s.";
+
+/// The published name of the metadata of objects.
+pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 // Types that are not objects in JSON but are published under their own name.
 const TIME: &str = "apimachinery.pkg.apis.meta.v1.Time";
@@ -78,6 +86,27 @@ impl Schemas {
             self.by_name.insert(name.to_owned(), schema());
         }
         reference_object(name)
+    }
+
+    /// Describes a list by the kind and the plural of its items, where it has no description yet.
+    pub fn describe_list(&mut self, reference: &Value, kind: &str, plural: &str) {
+        let name = reference["$ref"]
+            .as_str()
+            .and_then(|name| name.strip_prefix(SCHEMAS));
+        let list = name.and_then(|name| self.by_name.get_mut(name)?.as_object_mut());
+        let Some(list) = list else {
+            return;
+        };
+        add_description(
+            list,
+            &format!("List of objects of kind {kind}, with the metadata of a list."),
+        );
+        if let Some(items) = list
+            .get_mut("properties")
+            .and_then(|properties| properties.get_mut("items")?.as_object_mut())
+        {
+            add_description(items, &format!("List of {plural}."));
+        }
     }
 
     fn schema(&mut self, shape: &Shape) -> Value {
@@ -258,6 +287,13 @@ fn add_map_type(schema: &mut Map<String, Value>, map_type: Option<MapType>) {
         Some(MapType::Granular) => "granular",
     };
     schema.insert("x-kubernetes-map-type".to_owned(), name.into());
+}
+
+/// Sets the description of a schema that has none.
+pub fn add_description(schema: &mut Map<String, Value>, description: &str) {
+    if !schema.contains_key("description") {
+        schema.shift_insert(0, "description".to_owned(), description.into());
+    }
 }
 
 fn object<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {

@@ -2,7 +2,8 @@
 //!
 //! Keys are in declaration order, `kind` and `apiVersion` first; map keys are sorted; an unset field is written as its
 //! shape's `zero`, which mostly omits it; zero values of non-pointer fields are omitted. Raw JSON keeps its own order. No
-//! spaces, no line break at the end.
+//! spaces, no line break at the end. Custom objects have all keys sorted instead, as the reference server writes objects
+//! without a Go type.
 
 mod text;
 
@@ -33,8 +34,9 @@ pub struct CanonicalJson {
 }
 
 /// How an empty list or map is written where its field is always written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EmptyCollections {
+    #[default]
     Keep,
     /// As null. The reference server stores most kinds as protobuf, which does not distinguish empty from absent.
     AsNull,
@@ -45,11 +47,9 @@ pub enum EmptyCollections {
 pub fn write(shape: &Shape, tree: &Tree, empty: EmptyCollections) -> CanonicalJson {
     let mut writer = Writer {
         out: Vec::with_capacity(INITIAL_CAPACITY_BYTES),
-        resource_version_offset: None,
-        body_offset: 0,
         top: true,
-        in_root_metadata: false,
         empty,
+        ..Writer::default()
     };
     writer.shape(shape, tree);
     CanonicalJson {
@@ -61,16 +61,39 @@ pub fn write(shape: &Shape, tree: &Tree, empty: EmptyCollections) -> CanonicalJs
 
 /// Writes an object with its resourceVersion.
 pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
-    let bytes = std::mem::take(out);
     let mut writer = Writer {
-        out: bytes,
-        resource_version_offset: None,
-        body_offset: 0,
-        top: false,
-        in_root_metadata: false,
-        empty: EmptyCollections::Keep,
+        out: std::mem::take(out),
+        ..Writer::default()
     };
     writer.shape(shape, tree);
+    *out = writer.out;
+}
+
+/// Writes a custom object to be stored, with all keys sorted. `head` is the shape of its type and object metadata, the
+/// only fields that have one. List items keep `kind` and `apiVersion`.
+pub fn write_sorted(head: &Shape, tree: &Tree) -> CanonicalJson {
+    let mut writer = Writer {
+        out: Vec::with_capacity(INITIAL_CAPACITY_BYTES),
+        top: true,
+        sorted: true,
+        ..Writer::default()
+    };
+    writer.custom_object(head, tree);
+    CanonicalJson {
+        resource_version_offset: writer.resource_version_offset.map(offset),
+        body_offset: 1,
+        bytes: writer.out,
+    }
+}
+
+/// Writes a custom object with its resourceVersion, with all keys sorted.
+pub fn write_sorted_into(head: &Shape, tree: &Tree, out: &mut Vec<u8>) {
+    let mut writer = Writer {
+        out: std::mem::take(out),
+        sorted: true,
+        ..Writer::default()
+    };
+    writer.custom_object(head, tree);
     *out = writer.out;
 }
 
@@ -90,6 +113,27 @@ pub fn write_tree(tree: &Tree, out: &mut Vec<u8>) {
             write_tree(value, out);
         }),
     }
+}
+
+/// Writes a tree without a shape, with all keys sorted.
+fn write_tree_sorted(tree: &Tree, out: &mut Vec<u8>) {
+    match tree {
+        Tree::List(items) => write_separated(b"[]", out, items, |out, item| write_tree_sorted(item, out)),
+        Tree::Map(map) => write_separated(b"{}", out, &sorted_pairs(map), |out, (key, value)| {
+            write_string(key, out);
+            out.push(b':');
+            write_tree_sorted(value, out);
+        }),
+        scalar => write_tree(scalar, out),
+    }
+}
+
+fn sorted_pairs(map: &Map) -> Vec<(&str, &Tree)> {
+    let mut pairs: Vec<_> = map.iter().collect();
+    if !pairs.is_sorted_by(|left, right| left.0 < right.0) {
+        pairs.sort_by(|left, right| left.0.cmp(right.0));
+    }
+    pairs
 }
 
 fn write_separated<T>(
@@ -112,6 +156,7 @@ fn offset(at: usize) -> u32 {
     u32::try_from(at).expect("an object is far below four gigabytes")
 }
 
+#[derive(Default)]
 struct Writer {
     out: Vec<u8>,
     resource_version_offset: Option<usize>,
@@ -121,13 +166,43 @@ struct Writer {
     /// The next JSON object is the root's metadata.
     in_root_metadata: bool,
     empty: EmptyCollections,
+    /// All keys are sorted, those of shapes and of raw JSON too.
+    sorted: bool,
 }
 
 impl Writer {
     fn shape(&mut self, shape: &Shape, tree: &Tree) {
         match tree {
             Tree::Map(map) => self.object(shape, map),
-            other => write_tree(other, &mut self.out),
+            other => self.raw(other),
+        }
+    }
+
+    /// Writes the root of a custom object: only the fields of `head` have a shape.
+    fn custom_object(&mut self, head: &Shape, tree: &Tree) {
+        let top = std::mem::take(&mut self.top);
+        self.out.push(b'{');
+        let start = self.out.len();
+        for (key, value) in tree.as_map().map(sorted_pairs).unwrap_or_default() {
+            match head.member(key) {
+                Some(member) => {
+                    self.in_root_metadata = top && is_object_metadata(member);
+                    self.member(member, value, start);
+                }
+                None => {
+                    self.key(key, start);
+                    self.raw(value);
+                }
+            }
+        }
+        self.out.push(b'}');
+    }
+
+    /// Writes a value without a shape.
+    fn raw(&mut self, tree: &Tree) {
+        match self.sorted {
+            true => write_tree_sorted(tree, &mut self.out),
+            false => write_tree(tree, &mut self.out),
         }
     }
 
@@ -135,27 +210,36 @@ impl Writer {
         let top = std::mem::take(&mut self.top);
         let in_root_metadata = std::mem::take(&mut self.in_root_metadata);
         let pair_indexes = pair_indexes(shape, map);
+        let value = |at: usize| {
+            let pair = pair_indexes[at].checked_sub(1);
+            pair.map_or(&Tree::Null, |pair| &map.pairs()[usize::from(pair)].1)
+        };
         self.out.push(b'{');
         let start = self.out.len();
-        for (at, member) in shape.members().iter().enumerate() {
-            if top && shape.type_meta && at == 2 {
-                self.mark_body(start);
+        if self.sorted {
+            for (at, member) in shape.members_by_name() {
+                self.object_member(member, value(at), start, in_root_metadata);
             }
-            if in_root_metadata && member.name == RESOURCE_VERSION {
-                self.open_resource_version(start);
-                continue;
+        } else {
+            for (at, member) in shape.members().iter().enumerate() {
+                if top && shape.type_meta && at == 2 {
+                    self.mark_body(start);
+                }
+                self.in_root_metadata = top && is_object_metadata(member);
+                self.object_member(member, value(at), start, in_root_metadata);
             }
-            self.in_root_metadata =
-                top && member.name == "metadata" && member.shape().is_some_and(|meta| meta.id == OBJECT_META);
-            let value = pair_indexes[at]
-                .checked_sub(1)
-                .map_or(&Tree::Null, |pair| &map.pairs()[usize::from(pair)].1);
-            self.member(member, value, start);
         }
         if top {
             self.body_offset = self.body_offset.clamp(start, self.out.len());
         }
         self.out.push(b'}');
+    }
+
+    fn object_member(&mut self, member: &Field, value: &Tree, start: usize, in_root_metadata: bool) {
+        match in_root_metadata && member.name == RESOURCE_VERSION {
+            true => self.open_resource_version(start),
+            false => self.member(member, value, start),
+        }
     }
 
     /// Records where the body begins; the comma that the next member writes first is counted in.
@@ -186,7 +270,7 @@ impl Writer {
             (Some(shape), Tree::Map(empty)) if member.cardinality == Cardinality::One => {
                 self.object(shape, empty)
             }
-            _ => write_tree(zero, &mut self.out),
+            _ => self.raw(zero),
         }
     }
 
@@ -220,7 +304,7 @@ impl Writer {
             (Cardinality::One, value) => self.value(&field.value_type, value),
             (Cardinality::List, Tree::List(items)) => self.list(&field.value_type, items),
             (Cardinality::Map, Tree::Map(map)) => self.map(&field.value_type, map),
-            (_, other) => write_tree(other, &mut self.out),
+            (_, other) => self.raw(other),
         }
     }
 
@@ -236,13 +320,9 @@ impl Writer {
     }
 
     fn map(&mut self, field_type: &FieldType, map: &Map) {
-        let mut pairs: Vec<_> = map.iter().collect();
-        if !pairs.is_sorted_by(|left, right| left.0 < right.0) {
-            pairs.sort_by(|left, right| left.0.cmp(right.0));
-        }
         self.out.push(b'{');
         let start = self.out.len();
-        for (key, value) in pairs {
+        for (key, value) in sorted_pairs(map) {
             self.key(key, start);
             self.value(field_type, value);
         }
@@ -265,7 +345,7 @@ impl Writer {
             (FieldType::SchemaOrArray(reference), Tree::List(items)) => {
                 self.list(&FieldType::Shape(reference.clone()), items)
             }
-            (_, other) => write_tree(other, &mut self.out),
+            (_, other) => self.raw(other),
         }
     }
 
@@ -276,6 +356,11 @@ impl Writer {
             _ => write_string(text, &mut self.out),
         }
     }
+}
+
+/// Whether a member of the root is its object metadata.
+fn is_object_metadata(member: &Field) -> bool {
+    member.name == "metadata" && member.shape().is_some_and(|meta| meta.id == OBJECT_META)
 }
 
 /// For each member the index of its pair, counted from 1, or 0 if it has none. The last of duplicate pairs counts.

@@ -80,7 +80,7 @@ pub fn shape_of((group, version, kind): (&str, &str, &str)) -> &'static Shape {
 /// Decodes a stored object's JSON into normal form.
 pub(crate) fn decode_json(shape: &Shape, json: &[u8]) -> Result<Tree, InvalidObject> {
     let tree = setpoint_codec::json::parse(json);
-    let mut tree = tree.map_err(|error| InvalidObject(error.to_string()))?;
+    let mut tree = tree.map_err(|error| InvalidObject::Malformed(error.to_string()))?;
     normal_form::normalise(shape, &mut tree)?;
     Ok(tree)
 }
@@ -123,12 +123,12 @@ impl<T: Strategy> Decode for BuiltinKind<T> {
 }
 
 impl<T: Strategy> Storage for BuiltinKind<T> {
-    fn write(&self, object: &Tree) -> CanonicalJson {
+    fn write(&self, object: &Tree) -> Result<CanonicalJson, InvalidObject> {
         let mut written = setpoint_schema::write(self.shape(), object, T::RULES.upstream.empty);
         if let Some(packed) = T::compress(&written.bytes) {
             written.bytes = packed;
         }
-        written
+        Ok(written)
     }
 
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {

@@ -24,7 +24,7 @@ pub(crate) struct HeaderReader {
     fields: Vec<SelectableField>,
     /// The paths of the selectable fields, as a tree.
     paths: Node,
-    /// `{"kind":"...","apiVersion":"...",`; its length is `body_at`.
+    /// `{"kind":"...","apiVersion":"...",`, with the length `body_at`; of custom kinds the keys are sorted.
     head: String,
     body_at: u32,
 }
@@ -63,10 +63,12 @@ impl HeaderReader {
         }
     }
 
-    /// A reader for kinds whose list items keep `kind` and `apiVersion`.
-    pub(crate) fn with_type_meta(info: &KindInfo) -> Self {
+    /// A reader for custom kinds: their keys are sorted, and list items keep `kind` and `apiVersion`.
+    pub(crate) fn of_custom(info: &KindInfo) -> Self {
+        let (kind, api_version) = (&info.gvk.kind, info.gvk.api_version());
         Self {
             body_at: 1,
+            head: format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}","#),
             ..Self::new(info)
         }
     }
@@ -76,7 +78,7 @@ impl HeaderReader {
         json.starts_with(self.head.as_bytes())
     }
 
-    /// The JSON must be canonical: `kind` and `apiVersion` come first.
+    /// The JSON must be canonical.
     pub(crate) fn stored(
         &self,
         key: Key,
@@ -91,7 +93,7 @@ impl HeaderReader {
         let mut found = vec![None; self.fields.len()];
         let meta = self
             .read(json, &mut found)
-            .map_err(|error| InvalidObject(format!("{key}: {error}")))?;
+            .map_err(|error| InvalidObject::Malformed(format!("{key}: {error}")))?;
         Ok(Header {
             key,
             uid: meta.uid,

@@ -77,9 +77,10 @@ pub trait Decode: Describe {
 
 /// From an object to stored bytes and back.
 pub trait Storage: Describe {
-    /// Encodes an object for the store.
-    fn write(&self, object: &Tree) -> CanonicalJson {
-        setpoint_schema::write(self.stored_shape(), object, self.info().rules.upstream.empty)
+    /// Encodes an object for the store. Fails if it cannot be converted to the storage version.
+    fn write(&self, object: &Tree) -> Result<CanonicalJson, InvalidObject> {
+        let empty = self.info().rules.upstream.empty;
+        Ok(setpoint_schema::write(self.stored_shape(), object, empty))
     }
 
     /// Decodes a stored object, to compare with or to change.
@@ -182,5 +183,14 @@ pub struct UpdateContext<'a> {
 
 /// Why a tree or stored bytes are not an object of their kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidObject(pub String);
+pub enum InvalidObject {
+    /// The value is not well-formed.
+    #[error("{0}")]
+    Malformed(String),
+    /// The object has this other version, and only a webhook can convert it. Webhooks are not called yet; an object in
+    /// the wrong version would be wrong data.
+    #[error(
+        "conversion webhook for {api_version}, Kind={kind} failed: this server does not call conversion webhooks"
+    )]
+    NeedsWebhook { api_version: String, kind: String },
+}

@@ -120,7 +120,9 @@ fn quantity(value: &mut Tree, round: fn(Quantity) -> Quantity) -> Result<(), Inv
     };
     let quantity: Quantity = text
         .parse()
-        .map_err(|error: setpoint_api::quantity::ParseQuantityError| InvalidObject(error.to_string()))?;
+        .map_err(|error: setpoint_api::quantity::ParseQuantityError| {
+            InvalidObject::Malformed(error.to_string())
+        })?;
     *value = Tree::Str(compact_str::format_compact!("{}", round(quantity)));
     Ok(())
 }

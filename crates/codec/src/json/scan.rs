@@ -41,6 +41,21 @@ pub fn find_member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
     found.map(|(_, value)| value)
 }
 
+/// The raw items of the JSON array, in order; none if it is no array.
+pub fn items(json: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let start = skip_blanks(json, 0);
+    let mut at = (json.get(start) == Some(&b'[')).then_some(start + 1);
+    std::iter::from_fn(move || {
+        let item = skip_blanks(json, at?);
+        let end = skip_value(json, item);
+        let after = end.map(|end| skip_blanks(json, end));
+        at = after
+            .filter(|after| json.get(*after) == Some(&b','))
+            .map(|after| after + 1);
+        json.get(item..end?)
+    })
+}
+
 impl<'a> Iterator for Members<'a> {
     type Item = Result<(&'a [u8], &'a [u8]), MalformedJson>;
 
@@ -144,6 +159,23 @@ mod tests {
     fn check(json: &str, name: &str, expected: Option<&str>) {
         let found = find_member(json.as_bytes(), name).map(|value| std::str::from_utf8(value).unwrap());
         assert_eq!(found, expected, "{json}");
+    }
+
+    #[track_caller]
+    fn check_items(json: &str, expected: &[&str]) {
+        let found: Vec<&str> = items(json.as_bytes())
+            .map(|item| std::str::from_utf8(item).unwrap())
+            .collect();
+        assert_eq!(found, expected, "{json}");
+    }
+
+    #[test]
+    fn the_raw_items_of_an_array_are_read_in_order() {
+        check_items("[]", &[]);
+        check_items(" [ ] ", &[]);
+        check_items(r#"[1, {"a":[2]} ,"x,]"]"#, &["1", r#"{"a":[2]}"#, r#""x,]""#]);
+        check_items("{}", &[]);
+        check_items("[[1,2],[3", &["[1,2]"]);
     }
 
     #[test]

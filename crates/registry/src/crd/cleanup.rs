@@ -45,7 +45,8 @@ async fn remove_objects(registry: &Registry, crd: &Crd) -> bool {
     let Some(resource) = registry.find_resource(&resource) else {
         return true;
     };
-    let gvr = resource.kind.info().gvr.clone();
+    // In the storage version no object has to be converted.
+    let gvr = resource.kind.info().storage.clone();
     for object in resource.cache.snapshot().iter() {
         if object.header().deleting && object.header().has_finalizers {
             continue;

@@ -95,7 +95,7 @@ async fn insert_object(
             .await?;
         let effects = mutated.clone().and(admitted);
         let key = Key::new(context.namespace(), meta::name(&object));
-        let encoded = context.resource.encode(&key, &object);
+        let encoded = context.resource.encode(&key, &object)?;
         let outcome = match options.dry_run {
             true => dry_run_outcome(context, &key, &encoded.written)?,
             false if version != 0 => return Err(version_not_allowed()),

@@ -100,7 +100,7 @@ pub(crate) async fn delete_object(
             .await?;
         let mut object = context.kind.decode_stored(&old).map_err(error::undecodable)?;
         let step = deletion::begin(&*context.kind, &mut object, options, context.facts.now);
-        let encoded = context.resource.encode(key, &object);
+        let encoded = context.resource.encode(key, &object)?;
         if step == Step::Pending
             || (step == Step::Mark && stored_object::is_same(old.json(), &encoded.written))
         {

@@ -91,7 +91,7 @@ async fn commit(
     dry_run: bool,
 ) -> Result<Outcome, Status> {
     let (key, version) = (old.key(), old.resource_version());
-    let encoded = context.resource.encode(key, object);
+    let encoded = context.resource.encode(key, object)?;
     if deletion::is_finished(&*context.kind, object) {
         let last = context.unstored_object(key, &encoded.written, Some(version))?;
         return match dry_run {

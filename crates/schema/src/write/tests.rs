@@ -151,3 +151,26 @@ fn an_empty_list_is_null_where_the_stored_form_does_not_distinguish_them() {
     assert!(rules(EmptyCollections::AsNull).ends_with(r#""rules":null}"#));
     assert!(rules(EmptyCollections::Keep).ends_with(r#""rules":[]}"#));
 }
+
+#[test]
+fn a_custom_object_has_all_keys_sorted() {
+    let head = Shape::new(
+        "head",
+        true,
+        vec![shape("ConfigMap").member("metadata").unwrap().clone()],
+    );
+    let object = r#"{"spec":{"b":[{"d":1,"c":2}],"a":null},"kind":"Widget","apiVersion":"example.com/v1",
+        "metadata":{"resourceVersion":"9","namespace":"n","name":"w","labels":{},
+            "managedFields":[{"manager":"m","fieldsV1":{"f:b":{},"f:a":{}},"apiVersion":"v1"}]},"Data":1}"#;
+    let object = serde_json::from_str(object).unwrap();
+    let written = write_sorted(&head, &object);
+    let expected = r#"{"Data":1,"apiVersion":"example.com/v1","kind":"Widget","metadata":{"managedFields":[{"apiVersion":"v1","fieldsV1":{"f:a":{},"f:b":{}},"manager":"m"}],"name":"w","namespace":"n","resourceVersion":""},"spec":{"a":null,"b":[{"c":2,"d":1}]}}"#;
+    let text = String::from_utf8(written.bytes).unwrap();
+    assert_eq!(text, expected);
+    let stamp = written.resource_version_offset.unwrap() as usize;
+    assert!(text[..stamp].ends_with(r#""resourceVersion":""#) && text[stamp..].starts_with('"'));
+    let mut read = Vec::new();
+    write_sorted_into(&head, &object, &mut read);
+    let filled = expected.replace(r#""resourceVersion":"""#, r#""resourceVersion":"9""#);
+    assert_eq!(String::from_utf8(read).unwrap(), filled);
+}

@@ -150,7 +150,7 @@ fn compressed(schema: &[u8]) -> Vec<u8> {
 }
 
 fn decompressed(text: &str) -> Result<Vec<u8>, InvalidObject> {
-    let broken = |what: String| InvalidObject(format!("a packed schema cannot be read: {what}"));
+    let broken = |what: String| InvalidObject::Malformed(format!("a packed schema cannot be read: {what}"));
     let encoded = text.trim_matches('"').strip_prefix(MARK).unwrap_or_default();
     let compressed =
         base85::decode(encoded.as_bytes()).ok_or_else(|| broken("no text in base 85".to_owned()))?;
@@ -206,7 +206,7 @@ mod tests {
     fn a_corrupt_compressed_schema_is_an_error() {
         let problem = decompress(&crd_json(r#""deflate:~""#)).unwrap_err();
         assert!(
-            problem.0.starts_with("a packed schema cannot be read"),
+            problem.to_string().starts_with("a packed schema cannot be read"),
             "{problem}"
         );
     }

@@ -10,7 +10,7 @@ use setpoint_schema::{Pack, Shape, Tree, fields};
 
 use super::compression::outline as stored_outline;
 use super::lazy_schema::{LazySchema, StoredCrd};
-use super::versions::{KubeAwareVersion, Versions};
+use super::versions::{Converter, KubeAwareVersion, Versions};
 use super::{CustomKind, columns};
 use crate::header::HeaderReader;
 use crate::kind::{Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
@@ -67,6 +67,10 @@ fn versions(spec: &Tree, crd: &Arc<StoredCrd>) -> Versions {
             .map(|version| (named(version), LazySchema::new(crd, str(version, fields::NAME))))
             .collect(),
         stored: stored.map(named).unwrap_or_default(),
+        converter: match spec.str_at(&[fields::CONVERSION, fields::STRATEGY]) {
+            Some("Webhook") => Converter::Webhook,
+            _ => Converter::None,
+        },
     }
 }
 
@@ -114,7 +118,7 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &A
     };
     info.deprecation_warning = deprecation(spec, version, &info);
     CustomKind {
-        reader: HeaderReader::with_type_meta(&info),
+        reader: HeaderReader::of_custom(&info),
         version_index: versions.index_of(&info.gvk.api_version()),
         evaluator: None,
         versions: versions.clone(),

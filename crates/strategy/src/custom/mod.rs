@@ -2,7 +2,8 @@
 //!
 //! Where a built-in kind has a [`crate::Strategy`], a custom kind has a compiled schema. A request's object is in the
 //! version of the request. A stored object has the `apiVersion` that was the storage version when it was written;
-//! reads and writes set the other version's `apiVersion` and drop the fields that the other version does not have.
+//! reads and writes set the other version's `apiVersion` and drop the fields that the other version does not have. With
+//! a conversion webhook they fail instead, since webhooks are not called yet.
 //!
 //! Start reading at [`kinds_of`], then `rules`.
 
@@ -36,9 +37,8 @@ use setpoint_api::table::Cell;
 use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
 use setpoint_schema::custom::{RuleEvaluator, Schema};
-use setpoint_schema::{
-    CanonicalJson, EmptyCollections, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune,
-};
+use setpoint_schema::openapi::OpenApiVersion;
+use setpoint_schema::{CanonicalJson, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune};
 
 use crate::header::HeaderReader;
 use crate::kind::{
@@ -134,21 +134,6 @@ fn head_of(tree: &Tree) -> Tree {
     head
 }
 
-/// Appends all fields other than `kind`, `apiVersion` and metadata to JSON that ends with these.
-fn write_rest(object: &Tree, json: &mut Vec<u8>) {
-    json.pop();
-    let parts = object.as_map().into_iter().flat_map(|map| map.iter());
-    for (name, value) in
-        parts.filter(|(name, _)| !matches!(*name, fields::KIND | fields::API_VERSION | fields::METADATA))
-    {
-        json.push(b',');
-        setpoint_schema::write::write_string(name, json);
-        json.push(b':');
-        setpoint_schema::write::write_tree(value, json);
-    }
-    json.push(b'}');
-}
-
 impl Describe for CustomKind {
     fn info(&self) -> &KindInfo {
         &self.info
@@ -192,20 +177,18 @@ impl Decode for CustomKind {
 }
 
 impl Storage for CustomKind {
-    /// Type and object metadata in canonical form, then all other fields as they are, in the storage version.
-    fn write(&self, object: &Tree) -> CanonicalJson {
-        let object = self.versions.to_storage_version(object);
-        let mut written = setpoint_schema::write(&self.head, &head_of(&object), EmptyCollections::Keep);
-        write_rest(&object, &mut written.bytes);
-        written
+    /// In the storage version, with all keys sorted.
+    fn write(&self, object: &Tree) -> Result<CanonicalJson, InvalidObject> {
+        let object = self.versions.to_storage_version(object)?;
+        Ok(setpoint_schema::write_sorted(&self.head, &object))
     }
 
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
         let tree = setpoint_codec::json::parse(object.json());
-        let mut tree = tree.map_err(|error| InvalidObject(error.to_string()))?;
+        let mut tree = tree.map_err(|error| InvalidObject::Malformed(error.to_string()))?;
         self.versions.apply_schema(&mut tree);
         self.versions
-            .convert(&mut tree, &self.info.gvk.api_version(), self.schema());
+            .convert(&mut tree, &self.info.gvk.api_version(), self.schema())?;
         self.normalise_metadata(&mut tree)?;
         Ok(tree)
     }
@@ -237,8 +220,7 @@ impl Convert for CustomKind {
             object.resource_version().to_string(),
         );
         let mut json = Vec::with_capacity(object.json().len());
-        setpoint_schema::write_into(&self.head, &head_of(&tree), &mut json);
-        write_rest(&tree, &mut json);
+        setpoint_schema::write_sorted_into(&self.head, &tree, &mut json);
         let version = object.resource_version();
         let stored = self
             .reader

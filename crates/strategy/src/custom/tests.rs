@@ -48,6 +48,7 @@ fn custom() -> Arc<Versions> {
     Arc::new(Versions {
         schemas: vec![lazy("v1"), lazy("v2")],
         stored: "v1".into(),
+        converter: versions::Converter::None,
     })
 }
 
@@ -125,9 +126,41 @@ fn an_object_is_in_the_request_version_and_is_stored_in_the_storage_version() {
     tree.set(&["status", "ok"], true);
     kinds[1].prepare_input(&mut tree).unwrap();
     assert_eq!(tree.str_at(&["apiVersion"]), Some("example.com/v2"));
-    let text = String::from_utf8(kinds[0].write(&tree).bytes).unwrap();
+    let text = String::from_utf8(kinds[0].write(&tree).unwrap().bytes).unwrap();
     assert!(text.contains(r#""apiVersion":"example.com/v1""#), "{text}");
     assert!(text.contains(r#""status":{"ok":true}"#), "{text}");
+}
+
+/// Webhooks are not called yet, and an object that is not converted would be wrong data.
+#[test]
+fn a_version_that_needs_a_webhook_is_an_error() {
+    let crd = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"},
+        "conversion": {"strategy": "Webhook"}, "versions": [
+        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
+    let kinds = kinds_of(&source(crd), None);
+    let json =
+        br#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"7"}}"#;
+    let stored = kinds[0]
+        .stored(Key::new("", "a"), ResourceVersion(7), Bytes::from_static(json))
+        .unwrap();
+    let stored = Arc::new(stored);
+    assert!(kinds[0].to_request_version(&stored).is_ok() && kinds[0].decode_stored(&stored).is_ok());
+    let message = "conversion webhook for example.com/v1, Kind=Thing failed: this server does not call conversion webhooks";
+    assert_eq!(
+        kinds[1].to_request_version(&stored).unwrap_err().to_string(),
+        message
+    );
+    assert_eq!(kinds[1].decode_stored(&stored).unwrap_err().to_string(), message);
+    let other = kinds[0].decode_stored(&stored).unwrap();
+    assert!(kinds[0].write(&other).is_ok());
+    let other = r#"{"apiVersion":"example.com/v2","kind":"Thing","metadata":{"name":"a"}}"#;
+    let failed = kinds[0].write(&serde_json::from_str(other).unwrap()).unwrap_err();
+    assert!(
+        failed
+            .to_string()
+            .starts_with("conversion webhook for example.com/v2, Kind=Thing failed: ")
+    );
 }
 
 fn one_kind(version: &str) -> Arc<dyn Kind> {

@@ -1,7 +1,8 @@
 //! Conversion between the versions of a custom kind.
 //!
 //! Without a conversion webhook versions differ only in their schemas: conversion sets the `apiVersion` and drops
-//! fields that the target version's schema does not have.
+//! fields that the target version's schema does not have. With a webhook only the webhook knows how they differ, so
+//! conversion is an error until webhooks are called.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,6 +13,7 @@ use setpoint_schema::custom::Schema;
 use setpoint_schema::{Tree, fields};
 
 use super::lazy_schema::LazySchema;
+use crate::kind::InvalidObject;
 
 /// The schemas of all versions.
 #[derive(Debug)]
@@ -20,6 +22,15 @@ pub(super) struct Versions {
     pub(super) schemas: Vec<(CompactString, LazySchema)>,
     /// The `apiVersion` of the storage version.
     pub(super) stored: CompactString,
+    pub(super) converter: Converter,
+}
+
+/// `spec.conversion.strategy` of a CRD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Converter {
+    /// Only the `apiVersion` changes.
+    None,
+    Webhook,
 }
 
 impl Versions {
@@ -50,27 +61,40 @@ impl Versions {
     }
 
     /// Converts an object to another version.
-    pub(super) fn convert(&self, tree: &mut Tree, version: &str, schema: &Schema) {
-        if tree.str_at(&[fields::API_VERSION]) == Some(version) {
-            return;
+    pub(super) fn convert(
+        &self,
+        tree: &mut Tree,
+        version: &str,
+        schema: &Schema,
+    ) -> Result<(), InvalidObject> {
+        let text = |field: &str| tree.str_at(&[field]).unwrap_or_default().to_owned();
+        if text(fields::API_VERSION) == version {
+            return Ok(());
+        }
+        if self.converter == Converter::Webhook {
+            return Err(InvalidObject::NeedsWebhook {
+                api_version: text(fields::API_VERSION),
+                kind: text(fields::KIND),
+            });
         }
         schema.prune(tree);
         schema.prune_non_nullable_nulls(tree);
         tree.set(&[fields::API_VERSION], version);
+        Ok(())
     }
 
     /// The object in the storage version.
-    pub(super) fn to_storage_version<'a>(&self, tree: &'a Tree) -> Cow<'a, Tree> {
+    pub(super) fn to_storage_version<'a>(&self, tree: &'a Tree) -> Result<Cow<'a, Tree>, InvalidObject> {
         let is_other = tree.str_at(&[fields::API_VERSION]) != Some(&self.stored);
         let stored = is_other.then(|| self.schema(&self.stored)).flatten();
-        match stored {
+        Ok(match stored {
             None => Cow::Borrowed(tree),
             Some(schema) => {
                 let mut tree = tree.clone();
-                self.convert(&mut tree, &self.stored, schema);
+                self.convert(&mut tree, &self.stored, schema)?;
                 Cow::Owned(tree)
             }
-        }
+        })
     }
 }
 
