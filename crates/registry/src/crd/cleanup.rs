@@ -13,6 +13,7 @@ use setpoint_cache::Snapshot;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::custom::{self, crd::CLEANUP};
 
+use super::status;
 use super::view::Crd;
 use crate::registry::Registry;
 
@@ -30,9 +31,12 @@ pub(super) async fn finalize_all(registry: &Registry, snapshot: &Snapshot) -> bo
         if !finalizers(object).iter().any(|name| name == CLEANUP) {
             continue;
         }
-        has_objects |= !remove_objects(registry, &crd).await;
-        if !has_objects {
-            remove_finalizer(registry, object).await;
+        match remove_objects(registry, &crd).await {
+            true => remove_finalizer(registry, object).await,
+            false => {
+                has_objects = true;
+                status::report_deletion(registry, object, &crd).await;
+            }
         }
     }
     has_objects

@@ -12,7 +12,7 @@ use setpoint_api::{Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
 use setpoint_strategy::{custom, meta};
 
-use super::view::{Condition, Crd, Names};
+use super::view::{APPROVAL_CONDITION, Condition, Crd, Names};
 use crate::registry::Registry;
 
 /// The field manager of the status.
@@ -71,12 +71,35 @@ fn names_and_conditions<'a>(
         (Some(_), false) => Some(("False", "NotAccepted", "not all names are accepted".to_owned())),
     };
     let mut conditions = crd.status.conditions.clone();
+    if let Some(approval) = crd.approval() {
+        set(&mut conditions, APPROVAL_CONDITION, approval, now);
+    }
     set(&mut conditions, "NamesAccepted", accepted, now);
     if let Some(established) = established {
         set(&mut conditions, "Established", established, now);
     }
     let is_same = names == crd.status.accepted_names && conditions == crd.status.conditions;
     (!is_same).then_some((names, conditions))
+}
+
+/// Reports that the objects of a terminating CRD are being deleted.
+pub(super) async fn report_deletion(registry: &Registry, object: &Stored, crd: &Crd) {
+    const TERMINATING: &str = "Terminating";
+    const IN_PROGRESS: &str = "InstanceDeletionInProgress";
+    let reported = crd.condition(TERMINATING);
+    if reported.is_some_and(|condition| condition.reason == IN_PROGRESS) {
+        return;
+    }
+    let message = "CustomResource deletion is in progress".to_owned();
+    let now = meta::timestamp(registry.clock.now());
+    let mut conditions = crd.status.conditions.clone();
+    set(
+        &mut conditions,
+        TERMINATING,
+        ("True", IN_PROGRESS, message),
+        now.as_str().unwrap_or_default(),
+    );
+    write(registry, object, &crd.status.accepted_names, &conditions).await;
 }
 
 /// The requested names that are free, and the last conflict.
@@ -221,6 +244,39 @@ mod tests {
         assert_eq!((names.plural.as_str(), names.kind.as_str()), ("widgets", ""));
         assert_eq!(conditions[0].reason, "ListKindConflict");
         assert_eq!(conditions[1].reason, "NotAccepted");
+    }
+
+    #[test]
+    fn a_crd_of_a_community_group_has_its_approval_as_a_condition() {
+        let mut own = crd("things", "Thing", true);
+        own.spec.group = "example.k8s.io".to_owned();
+        own.metadata.annotations.api_approved = "https://example.com/pull/1".to_owned();
+        for _ in 0..2 {
+            let (names, conditions) = names_and_conditions(&own, [].into_iter(), "then").unwrap();
+            (own.status.accepted_names, own.status.conditions) = (names, conditions);
+        }
+        let condition = own.condition(APPROVAL_CONDITION).unwrap();
+        assert_eq!(
+            (
+                condition.status.as_str(),
+                condition.reason.as_str(),
+                condition.message.as_str()
+            ),
+            (
+                "True",
+                "ApprovedAnnotation",
+                "approved in https://example.com/pull/1"
+            )
+        );
+        assert!(own.is_up_to_date());
+        own.metadata.annotations.api_approved = "unapproved, a trial".to_owned();
+        assert!(!own.is_up_to_date());
+        let (_, conditions) = names_and_conditions(&own, [].into_iter(), "now").unwrap();
+        assert_eq!(
+            (conditions[0].status.as_str(), conditions[0].reason.as_str()),
+            ("False", "UnapprovedAnnotation")
+        );
+        assert_eq!(conditions[0].last_transition_time, "now");
     }
 
     #[test]

@@ -3,13 +3,32 @@
 use serde::Deserialize;
 
 use setpoint_api::Stored;
+use setpoint_strategy::custom::approval::{ApprovalState, approval};
+
+/// The condition that says whether the API is approved.
+pub(crate) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
 
 /// A CustomResourceDefinition without its schemas.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Crd {
+    pub(crate) metadata: Metadata,
     pub(crate) spec: Spec,
     pub(crate) status: Status,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Metadata {
+    pub(crate) annotations: Annotations,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Annotations {
+    /// Where the API was approved: see [`approval`].
+    #[serde(rename = "api-approved.kubernetes.io")]
+    pub(crate) api_approved: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -72,12 +91,40 @@ impl Crd {
 
     /// Whether its status needs no change.
     pub(crate) fn is_up_to_date(&self) -> bool {
-        self.is_accepted() && self.is_established() && self.status.accepted_names == self.spec.names
+        let is_same = |own: &Condition, (status, reason, message): &(&str, &str, String)| {
+            (own.status.as_str(), own.reason.as_str(), &own.message) == (*status, *reason, message)
+        };
+        self.is_accepted()
+            && self.is_established()
+            && self.status.accepted_names == self.spec.names
+            && self.approval().is_none_or(|approval| {
+                let own = self.condition(APPROVAL_CONDITION);
+                own.is_some_and(|own| is_same(own, &approval))
+            })
+    }
+
+    /// Status, reason and message of the condition that CRDs in groups of the Kubernetes community have.
+    pub(crate) fn approval(&self) -> Option<(&'static str, &'static str, String)> {
+        let annotation = &self.metadata.annotations.api_approved;
+        let (state, message) = approval(&self.spec.group, annotation)?;
+        let (status, reason) = match state {
+            ApprovalState::Approved => ("True", "ApprovedAnnotation"),
+            ApprovalState::Bypassed => ("False", "UnapprovedAnnotation"),
+            ApprovalState::Missing => ("False", "MissingAnnotation"),
+            ApprovalState::Invalid => ("False", "InvalidAnnotation"),
+        };
+        Some((status, reason, message))
+    }
+
+    pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
     }
 
     fn is(&self, condition: &str) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        conditions.any(|one| one.kind == condition && one.status == "True")
+        self.condition(condition).is_some_and(|own| own.status == "True")
     }
 
     /// The properties that determine the served kinds: while these are the same, the kinds are.

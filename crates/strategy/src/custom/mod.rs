@@ -7,6 +7,7 @@
 //!
 //! Start reading at [`kinds_of`], then `rules`.
 
+pub mod approval;
 mod columns;
 pub mod compression;
 pub mod crd;

@@ -1,10 +1,8 @@
 //! Validation of a CRD's group and names.
 
-use setpoint_api::field::DisplayJson;
 use setpoint_schema::fields;
+use setpoint_strategy::custom::approval::{self, ApprovalState};
 use setpoint_strategy::{FieldRef, name};
-
-const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub(super) fn validate(crd: &FieldRef<'_>) {
     let spec = crd.at(fields::SPEC);
@@ -32,14 +30,14 @@ fn validate_group(crd: &FieldRef<'_>) {
     if !group.str().contains('.') {
         group.invalid("should be a domain with at least one dot");
     }
-    let protected = ["k8s.io", "kubernetes.io"];
-    let is_protected = |suffix: &&str| group.str() == *suffix || group.str().ends_with(&format!(".{suffix}"));
-    let approval = crd.at(fields::METADATA).at(fields::ANNOTATIONS).key(APPROVAL);
-    if protected.iter().any(is_protected) && approval.is_empty() {
-        approval.required(&format!(
-            "protected groups must have approval annotation {}, see https://github.com/kubernetes/enhancements/pull/1111",
-            APPROVAL.display_json()
-        ));
+    let annotation = crd
+        .at(fields::METADATA)
+        .at(fields::ANNOTATIONS)
+        .key(approval::ANNOTATION);
+    match approval::approval(group.str(), annotation.str()) {
+        Some((ApprovalState::Missing, message)) => annotation.required(&message),
+        Some((ApprovalState::Invalid, message)) => annotation.invalid(&message),
+        Some((ApprovalState::Approved | ApprovalState::Bypassed, _)) | None => {}
     }
 }
 
