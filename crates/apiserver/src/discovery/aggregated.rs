@@ -1,12 +1,12 @@
 //! Aggregated discovery: the two APIGroupDiscoveryLists of `apidiscovery.k8s.io/v2`.
 
 use serde::Serialize;
-use setpoint_api::ApiVerbs;
+use setpoint_api::{ApiVerb, ApiVerbs};
 use setpoint_strategy::KindInfo;
 use setpoint_strategy::Subresource;
 
-use super::TaggedJson;
 use super::groups::{self, Group};
+use super::{TaggedJson, discovery_verbs};
 use crate::aggregate::RemoteGroupVersion;
 use crate::memo::ServedApis;
 
@@ -57,7 +57,7 @@ struct ApiResourceDiscovery<'a> {
     response_kind: ResponseKind<'a>,
     scope: &'static str,
     singular_resource: &'a str,
-    verbs: ApiVerbs,
+    verbs: Vec<ApiVerb>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     short_names: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -157,7 +157,7 @@ fn resource(info: &KindInfo) -> ApiResourceDiscovery<'_> {
             "Cluster"
         },
         singular_resource: &info.names.singular,
-        verbs: info.rules.resource.verbs,
+        verbs: discovery_verbs(info),
         short_names: &info.names.short,
         categories: &info.names.categories,
         subresources,

@@ -1,5 +1,6 @@
 //! The served groups and their versions: those of the kinds, and those of aggregated API servers.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use setpoint_strategy::{Kind, Kinds};
@@ -67,6 +68,26 @@ pub(crate) fn all_groups(apis: &ServedApis) -> Vec<Group<'_>> {
     groups
 }
 
+/// All groups in the order of the unaggregated list of groups. That is the order of the APIServices, which are named
+/// after version and group: of custom groups those with a `v1` come first, whatever their names.
+pub(crate) fn in_api_service_order(apis: &ServedApis) -> Vec<Group<'_>> {
+    let (kinds, remote_groups) = (&*apis.kinds, &*apis.remote_groups);
+    let mut groups = all_groups(apis);
+    groups.sort_by_cached_key(|group| {
+        let priority = priority(kinds, remote_groups, group.name);
+        let names = group
+            .versions
+            .iter()
+            .map(|version| format!("{version}.{}", group.name));
+        match priority {
+            // The order of the built-in groups is fixed.
+            i32::MAX => (Reverse(priority), None),
+            _ => (Reverse(priority), names.min()),
+        }
+    });
+    groups
+}
+
 /// The index of a remote group: after the built-in groups and all groups of higher priority.
 fn insert_index(
     groups: &[Group<'_>],
@@ -75,17 +96,23 @@ fn insert_index(
     remote: &RemoteGroupVersion,
 ) -> usize {
     let comes_before = |group: &&Group<'_>| {
-        let priority = match remote_groups.of_group(group.name).next() {
-            Some(remote) => remote.group_priority,
-            None if is_custom_group(kinds, group.name) => CRD_GROUP_PRIORITY,
-            None => i32::MAX,
-        };
+        let priority = priority(kinds, remote_groups, group.name);
         (-priority, group.name) < (-remote.group_priority, remote.group.as_str())
     };
     groups.iter().take_while(comes_before).count()
 }
 
-fn is_custom_group(kinds: &Kinds, group: &str) -> bool {
+/// The priority of a group among all. That of built-in groups is the highest.
+fn priority(kinds: &Kinds, remote_groups: &RemoteGroups, group: &str) -> i32 {
+    match remote_groups.of_group(group).next() {
+        Some(remote) => remote.group_priority,
+        None if is_custom_group(kinds, group) => CRD_GROUP_PRIORITY,
+        None => i32::MAX,
+    }
+}
+
+/// Whether all kinds of a group are custom.
+pub(crate) fn is_custom_group(kinds: &Kinds, group: &str) -> bool {
     let mut of_group = kinds.iter().filter(|kind| kind.info().gvr.group == group);
     of_group.all(|kind| kind.info().is_custom)
 }

@@ -10,8 +10,8 @@ use setpoint_strategy::Subresource;
 use setpoint_strategy::{Kind, KindInfo, Kinds};
 use sha2::{Digest, Sha256};
 
-use super::DiscoveryPath;
 use super::groups::{self, Group};
+use super::{DiscoveryPath, discovery_verbs};
 use crate::memo::ServedApis;
 use crate::request::options::StatusError;
 
@@ -28,7 +28,11 @@ pub(crate) fn json(
         DiscoveryPath::Groups => json!({
             "kind": "APIGroupList",
             "apiVersion": "v1",
-            "groups": groups.iter().filter(|group| !group.name.is_empty()).map(group_entry).collect::<Vec<_>>(),
+            "groups": groups::in_api_service_order(apis)
+                .iter()
+                .filter(|group| !group.name.is_empty())
+                .map(group_entry)
+                .collect::<Vec<_>>(),
         }),
         DiscoveryPath::Group(name) => match find(name) {
             Some(group) if !group.name.is_empty() => typed_group(group),
@@ -101,7 +105,7 @@ fn resource(kind: &dyn Kind) -> Value {
         "singularName": info.names.singular,
         "namespaced": info.is_namespaced(),
         "kind": info.gvk.kind,
-        "verbs": info.rules.resource.verbs,
+        "verbs": discovery_verbs(info),
     });
     if !info.names.short.is_empty() {
         entry["shortNames"] = json!(info.names.short);

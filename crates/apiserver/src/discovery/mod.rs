@@ -4,8 +4,9 @@
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
-use setpoint_api::Status;
+use setpoint_api::{ApiVerb, Status};
 use setpoint_codec::media;
+use setpoint_strategy::KindInfo;
 use sha2::{Digest, Sha512};
 
 use crate::body::Body;
@@ -86,6 +87,23 @@ pub(crate) fn paths(apis: &ServedApis) -> Vec<String> {
         }
     }
     paths
+}
+
+/// The verbs of a resource as discovery lists them: in alphabetical order, or for custom resources in that of the
+/// handler that serves them upstream.
+fn discovery_verbs(info: &KindInfo) -> Vec<ApiVerb> {
+    const CUSTOM: [ApiVerb; 8] = [
+        ApiVerb::Delete,
+        ApiVerb::DeleteCollection,
+        ApiVerb::Get,
+        ApiVerb::List,
+        ApiVerb::Patch,
+        ApiVerb::Create,
+        ApiVerb::Update,
+        ApiVerb::Watch,
+    ];
+    let order = if info.is_custom { CUSTOM } else { ApiVerb::ALL };
+    order.into_iter().filter(|verb| info.allows(*verb)).collect()
 }
 
 /// Handles a discovery request.
@@ -182,4 +200,4 @@ impl TaggedJson {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use setpoint_strategy::custom::StoredCrd;
 
 use super::*;
 
@@ -198,4 +199,92 @@ fn an_unchanged_document_is_not_sent_again() {
     assert_eq!(with_etag(&headers, &document).status(), 200);
     headers.insert(IF_NONE_MATCH, format!("\"{}\"", document.hash).parse().unwrap());
     assert_eq!(with_etag(&headers, &document).status(), 304);
+}
+
+/// The APIs of a server with a CRD for each of these groups and versions.
+pub(crate) fn with_custom(served: &[(&str, &[&str])]) -> ServedApis {
+    let crds = served.iter().flat_map(|(group, versions)| {
+        let versions: Vec<Value> = versions
+            .iter()
+            .enumerate()
+            .map(|(at, name)| {
+                json!({
+                    "name": name, "served": true, "storage": at == 0,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                })
+            })
+            .collect();
+        let names = json!({"plural": "widgets", "kind": "Widget"});
+        custom_kinds(
+            &json!({"spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions}}),
+        )
+    });
+    let builtin = setpoint_kinds::builtin();
+    ServedApis {
+        kinds: Arc::new(builtin.iter().cloned().chain(crds).collect()),
+        remote_groups: Arc::default(),
+    }
+}
+
+/// The kinds of a CRD.
+pub(crate) fn custom_kinds(crd: &Value) -> Vec<Arc<dyn setpoint_strategy::Kind>> {
+    let stored = StoredCrd::new(&crd.to_string().into());
+    setpoint_strategy::custom::kinds_of(&Arc::new(stored), None)
+}
+
+#[test]
+fn custom_groups_are_in_the_order_of_their_api_services() {
+    let apis = with_custom(&[
+        ("alpha.example.com", &["v1alpha1"]),
+        ("beta.example.com", &["v1beta1", "v1"]),
+        ("cert.example.com", &["v1"]),
+        ("two.example.com", &["v2"]),
+    ]);
+    let json = legacy::json(&apis, &DiscoveryPath::Groups, "127.0.0.1:6443".parse().unwrap());
+    let list: Value = serde_json::from_slice(&json.unwrap().unwrap()).unwrap();
+    let names = |list: &Value, field: &str| -> Vec<String> {
+        let groups = list[field].as_array().unwrap().iter();
+        let name = |group: &Value| group.get("name").unwrap_or(&group["metadata"]["name"]).clone();
+        let names = groups.map(|group| name(group).as_str().unwrap().to_owned());
+        names.filter(|name| name.ends_with(".example.com")).collect()
+    };
+    let by_service = [
+        "beta.example.com",
+        "cert.example.com",
+        "alpha.example.com",
+        "two.example.com",
+    ];
+    assert_eq!(names(&list, "groups"), by_service);
+    assert_eq!(list["groups"][0]["name"], "apiregistration.k8s.io");
+    let by_name = [
+        "alpha.example.com",
+        "beta.example.com",
+        "cert.example.com",
+        "two.example.com",
+    ];
+    assert_eq!(names(&value(&aggregated::named_groups(&apis)), "items"), by_name);
+}
+
+#[test]
+fn the_verbs_of_custom_resources_are_in_the_order_of_their_handler() {
+    let apis = with_custom(&[("example.com", &["v1"])]);
+    let path = DiscoveryPath::Resources {
+        group: "example.com",
+        version: "v1",
+    };
+    let json = legacy::json(&apis, &path, "127.0.0.1:6443".parse().unwrap());
+    let list: Value = serde_json::from_slice(&json.unwrap().unwrap()).unwrap();
+    assert_eq!(
+        list["resources"][0]["verbs"],
+        json!([
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "create",
+            "update",
+            "watch"
+        ])
+    );
 }
