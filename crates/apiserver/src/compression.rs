@@ -3,11 +3,12 @@
 //! Threshold and level are Kubernetes'. A watch is never compressed: its events must not wait for each other.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue, Response};
@@ -27,13 +28,13 @@ pub struct GzipBody {
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-/// Compresses a response if it is long and the client accepts gzip.
+/// Compresses a response if it is long and the client accepts gzip, unless it is compressed already.
 pub(crate) fn compress(headers: &HeaderMap, response: &mut Response<Body>) {
     let is_long = response
         .body()
         .length()
         .is_some_and(|length| length > THRESHOLD_BYTES);
-    if !is_long || !accepts_gzip(header(headers, &ACCEPT_ENCODING)) {
+    if !is_long || !accepts_gzip(headers) || response.headers().contains_key(CONTENT_ENCODING) {
         return;
     }
     let inner = std::mem::replace(response.body_mut(), Body::Empty);
@@ -43,11 +44,29 @@ pub(crate) fn compress(headers: &HeaderMap, response: &mut Response<Body>) {
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-fn accepts_gzip(accepted: &str) -> bool {
-    accepted.split(',').any(|coding| {
+/// Whether the client accepts gzip.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    header(headers, &ACCEPT_ENCODING).split(',').any(|coding| {
         let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
         name.trim() == "gzip" && !matches!(quality.trim(), "q=0" | "q=0.0")
     })
+}
+
+/// Compresses bytes that are stored compressed.
+pub(crate) fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("writing to memory does not fail");
+    encoder.finish().expect("writing to memory does not fail").into()
+}
+
+/// Decompresses the bytes of [`gzip`].
+pub(crate) fn gunzip(gzip: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut decoder = GzDecoder::new(gzip);
+    decoder
+        .read_to_end(&mut bytes)
+        .expect("the bytes were compressed by this process");
+    bytes
 }
 
 // === impl GzipBody ===
@@ -97,10 +116,7 @@ impl fmt::Debug for GzipBody {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
     use std::task::Waker;
-
-    use flate2::read::GzDecoder;
 
     use super::*;
 
@@ -143,6 +159,20 @@ mod tests {
         check("", 3_000_000, false);
         check("identity, gzip;q=0", 3_000_000, false);
         check("br", 3_000_000, false);
+    }
+
+    #[test]
+    fn a_compressed_response_is_not_compressed_again() {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, "gzip".parse().unwrap());
+        let bytes = gzip(&vec![7; 1 << 20]);
+        assert_eq!(gunzip(&bytes), vec![7; 1 << 20]);
+        let mut response = Response::new(Body::Whole(vec![0; THRESHOLD_BYTES + 1].into()));
+        response
+            .headers_mut()
+            .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        compress(&headers, &mut response);
+        assert!(matches!(response.body(), Body::Whole(_)));
     }
 
     #[test]

@@ -24,13 +24,23 @@ pub(crate) struct ServedApis {
 impl<T> Memoized<T> {
     /// The value for these APIs. Concurrent callers wait for one build.
     pub(crate) fn get_or_build(&self, apis: &ServedApis, build: impl FnOnce(&ServedApis) -> T) -> Arc<T> {
+        self.get_or_update(apis, |apis, _| build(apis))
+    }
+
+    /// The value for these APIs, built with the help of the last one. Concurrent callers wait for one build.
+    pub(crate) fn get_or_update(
+        &self,
+        apis: &ServedApis,
+        update: impl FnOnce(&ServedApis, Option<&T>) -> T,
+    ) -> Arc<T> {
         let mut last = self.last.lock();
         if let Some((built_from, value)) = &*last
             && built_from.is_same(apis)
         {
             return value.clone();
         }
-        let value = Arc::new(build(apis));
+        let before = last.as_ref().map(|(_, value)| &**value);
+        let value = Arc::new(update(apis, before));
         *last = Some((apis.clone(), value.clone()));
         value
     }

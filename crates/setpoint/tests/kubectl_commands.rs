@@ -371,7 +371,10 @@ fn explain_and_api_resources_know_every_kind() {
                 "explain deployment",
                 &["KIND:       Deployment", "spec\t<DeploymentSpec>"],
             ),
-            ("explain pod.spec.containers.image", &["FIELD: image <string>"]),
+            (
+                "explain pod.spec.containers.image",
+                &["FIELD: image <string>", "DESCRIPTION:\n    Container image name."],
+            ),
             ("explain deployment --recursive", &["matchLabels"]),
             ("explain hpa --api-version=autoscaling/v1", &["VERSION:    v1"]),
             ("cluster-info", &["Kubernetes control plane", "is running at"]),

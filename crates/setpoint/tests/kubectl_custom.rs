@@ -70,7 +70,15 @@ fn explain_prints_the_descriptions_of_a_custom_resource_definition() {
                     "GROUP:      example.com",
                     "KIND:       Widget",
                     "Widget turns things.",
+                    "APIVersion defines",
                     "metadata\t<ObjectMeta>",
+                ],
+            ),
+            (
+                "explain widget.metadata",
+                &[
+                    "Standard object's metadata",
+                    "creationTimestamp\t<string>\n    CreationTimestamp is a timestamp",
                 ],
             ),
             (
@@ -87,6 +95,75 @@ fn explain_prints_the_descriptions_of_a_custom_resource_definition() {
             ),
         ],
     );
+}
+
+/// A CRD whose objects may have any field, and one with an open and a nullable field below its root.
+const OPEN: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: openings.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: openings, kind: Opening}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: parts.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: parts, kind: Part}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [none]
+            properties:
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}
+              none: {type: object, nullable: true, properties: {a: {type: string}}}
+              closed: {type: object, properties: {a: {type: string}}, additionalProperties: true}
+"#;
+
+/// kubectl validates the items of a List itself, by OpenAPI v2.
+#[test]
+fn kubectl_finds_no_unknown_fields_where_any_are_allowed() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
+    let Some(kubectl) = cluster.kubectl() else { return };
+    let crds = manifest(cluster.dir.path(), "crds.yaml", OPEN);
+    kubectl.run(&format!("apply -f {crds}"));
+    kubectl
+        .run("wait crd/openings.example.com crd/parts.example.com --for=condition=Established --timeout=30s");
+    let list = "apiVersion: v1\nkind: List\nitems:\n\
+        - {apiVersion: example.com/v1, kind: Opening, metadata: {name: a}, anything: {b: [1]}, other: 2}\n\
+        - {apiVersion: example.com/v1, kind: Part, metadata: {name: a}, spec: {free: {a: x, other: 2}, none: null}}\n";
+    let list = manifest(cluster.dir.path(), "list.yaml", list);
+    check(
+        &kubectl,
+        &[
+            (
+                &format!("apply -f {list}"),
+                &["opening.example.com/a created", "part.example.com/a created"],
+            ),
+            ("explain opening", &["DESCRIPTION:\n    <empty>"]),
+        ],
+    );
+    let unknown = "apiVersion: v1\nkind: List\nitems:\n\
+        - {apiVersion: example.com/v1, kind: Part, metadata: {name: b}, spec: {none: null, bogus: 1}}\n";
+    let unknown = manifest(cluster.dir.path(), "unknown.yaml", unknown);
+    let stderr = kubectl.fail(&format!("apply -f {unknown}"));
+    assert!(stderr.contains("unknown field \"bogus\""), "{stderr}");
 }
 
 /// RBAC, tables, short names and categories know the kind without a restart.

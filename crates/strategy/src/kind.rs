@@ -17,6 +17,7 @@ use setpoint_api::options::FieldValidation;
 use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
+use setpoint_schema::openapi::OpenApiVersion;
 use setpoint_schema::{CanonicalJson, Shape, Tree};
 
 use crate::strategy::{Action, RequestFacts, SubresourceKind};
@@ -166,8 +167,8 @@ pub trait Present: Describe {
     /// The table row of an object in this version.
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell>;
 
-    /// The name and the schema for OpenAPI, without the metadata, if it is not that of the shape.
-    fn openapi_schema(&self) -> Option<(String, Value)> {
+    /// The name and the schema for OpenAPI, if it is not that of the shape. It refers to the metadata of objects.
+    fn openapi_schema(&self, _version: OpenApiVersion) -> Option<(String, Value)> {
         None
     }
 }

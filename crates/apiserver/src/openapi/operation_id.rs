@@ -4,10 +4,25 @@
 /// `rbac.authorization.k8s.io`.
 pub(super) fn group_names(group: &str) -> (String, String) {
     let group = if group.is_empty() { "core" } else { group };
-    let parts: Vec<&str> = group.trim_end_matches(".k8s.io").split('.').collect();
-    let id: String = parts.iter().map(|part| title(part)).collect();
-    let tag = parts[0].to_owned() + &parts[1..].iter().map(|part| title(part)).collect::<String>();
-    (id, tag)
+    let group = group.strip_suffix(".k8s.io").unwrap_or(group);
+    (camel_case(group, true), camel_case(group, false))
+}
+
+/// A name without what an identifier may not have; the letter after it is a capital, and the first letter may be. A
+/// digit at the start is left out too.
+pub(super) fn camel_case(name: &str, capital: bool) -> String {
+    let mut id = String::with_capacity(name.len());
+    let mut capital = capital;
+    for (at, letter) in name.char_indices() {
+        if !letter.is_alphabetic() && letter != '_' && (at == 0 || !letter.is_numeric()) {
+            capital = true;
+        } else if std::mem::take(&mut capital) {
+            id.extend(letter.to_uppercase());
+        } else {
+            id.push(letter);
+        }
+    }
+    id
 }
 
 pub(super) fn title(word: &str) -> String {
@@ -34,5 +49,12 @@ mod tests {
             "RbacAuthorization",
             "rbacAuthorization",
         );
+    }
+
+    #[test]
+    fn a_letter_after_a_hyphen_is_a_capital() {
+        check("acme.cert-manager.io", "AcmeCertManagerIo", "acmeCertManagerIo");
+        check("3d.example.com", "DExampleCom", "DExampleCom");
+        check("a-1.b", "A1B", "a1B");
     }
 }

@@ -2,13 +2,17 @@
 
 use serde_json::{Map, Value, json};
 use setpoint_api::{ApiVerb, Gvk, HttpVerb};
-use setpoint_codec::{media, protobuf};
-use setpoint_schema::openapi::Schemas;
+use setpoint_codec::protobuf;
+use setpoint_schema::openapi::{OpenApiVersion, Schemas, descriptions};
+use setpoint_strategy::custom::selectable_fields;
 use setpoint_strategy::{ConnectKind, Kind, KindInfo, Subresource};
 
-use super::operation_id::{group_names, title};
-use super::parameters::{self, Parameter, insert, insert_with};
-use super::verb_spec::{GET, LIST, ON_COLLECTION, VERB_SPECS, VerbSpec, WATCH, WATCH_LIST};
+use super::operation::{Encodings, OperationTypes, get_operation, plain_types};
+use super::operation_id::{camel_case, group_names, title};
+use super::parameters::{self, insert, insert_with};
+use super::verb_spec::{
+    CUSTOM_VERB_SPECS, GET, LIST, ON_COLLECTION, VERB_SPECS, VerbSpec, WATCH, WATCH_LIST,
+};
 
 /// The paths and schemas of one group and version, under construction.
 #[derive(Debug)]
@@ -17,29 +21,9 @@ pub(super) struct Paths {
     pub schemas: Schemas,
     root: String,
     /// Group and version in operation ids: `AppsV1`.
-    name: String,
+    pub name: String,
     /// Group and version as a tag: `apps_v1`.
-    tag: String,
-}
-
-/// The media types of a patch; the last only for kinds with a protobuf encoding.
-const PATCH_TYPES: [&str; 4] = [
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
-const JSON_STREAM: &str = "application/json;stream=watch";
-const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-
-/// Request and response types of an operation.
-struct OperationTypes<'a> {
-    gvk: (&'a str, &'a str, &'a str),
-    /// Suffix of the operation id: the kind and what follows it.
-    subject: String,
-    request: Option<&'a Value>,
-    response: &'a Value,
-    protobuf: bool,
+    pub tag: String,
 }
 
 impl Paths {
@@ -52,8 +36,8 @@ impl Paths {
                 "" => format!("/api/{version}"),
                 group => format!("/apis/{group}/{version}"),
             },
-            name: format!("{name}{}", title(version)),
-            tag: format!("{tag}_{version}"),
+            name: format!("{name}{}", camel_case(version, true)),
+            tag: format!("{tag}_{}", camel_case(version, false)),
         }
     }
 
@@ -73,21 +57,21 @@ impl Paths {
         let info = kind.info();
         let object = self.object(kind);
         let list = self.list_of(kind, &object);
-        let scope = if info.is_namespaced() { "Namespaced" } else { "" };
-        let subject = format!("{scope}{}", info.gvk.kind);
+        let subject = format!("{}{}", scope(info), info.gvk.kind);
         let collection = self.collection(info);
         let single = format!("{collection}/{{name}}");
-        let has_protobuf = !info.is_custom && protobuf::has_protobuf_form(kind.shape());
+        let encodings = match info.is_custom {
+            true => Encodings::Custom,
+            false if protobuf::has_protobuf_form(kind.shape()) => Encodings::Protobuf,
+            false => Encodings::Json,
+        };
         let mut on_collection = Vec::new();
         let mut on_object = Vec::new();
-        for spec in VERB_SPECS.iter().filter(|spec| info.allows(spec.verb)) {
+        for spec in verb_specs(info).iter().filter(|spec| info.allows(spec.verb)) {
             let response = self.response_schema(spec, info, (&object, &list));
             let types = OperationTypes {
-                gvk: (&info.gvk.group, &info.gvk.version, &info.gvk.kind),
-                subject: subject.clone(),
                 request: Some(&object),
-                response: &response,
-                protobuf: has_protobuf,
+                ..OperationTypes::read(info, subject.clone(), &response, encodings)
             };
             let operation = (spec.method(), self.operation(spec, &types));
             match ON_COLLECTION.contains(spec.verb) {
@@ -98,10 +82,10 @@ impl Paths {
         insert(&mut self.map, &collection, on_collection);
         insert(&mut self.map, &single, on_object);
         for subresource in info.subresources.iter() {
-            self.write_subresource(info, subresource, (&single, &object), has_protobuf);
+            self.write_subresource(info, subresource, (&single, &object), encodings);
         }
-        self.write_all_namespaces(info, &list, has_protobuf);
-        self.write_watches(info, &subject, has_protobuf);
+        self.write_all_namespaces(info, &list, encodings);
+        self.write_watches(info, &subject, encodings);
     }
 
     fn collection(&self, info: &KindInfo) -> String {
@@ -113,20 +97,20 @@ impl Paths {
     }
 
     /// Writes the list across all namespaces.
-    fn write_all_namespaces(&mut self, info: &KindInfo, list: &Value, protobuf: bool) {
+    fn write_all_namespaces(&mut self, info: &KindInfo, list: &Value, encodings: Encodings) {
         if !info.is_namespaced() || !info.allows(LIST.verb) {
             return;
         }
         let subject = format!("{}ForAllNamespaces", info.gvk.kind);
-        let types = read_types(info, subject, list, protobuf);
+        let types = OperationTypes::read(info, subject, list, encodings);
         let path = format!("{}/{}", self.root, info.gvr.resource);
         let operation = self.operation(&LIST, &types);
         insert(&mut self.map, &path, vec![(LIST.method(), operation)]);
     }
 
-    /// Writes the deprecated `/watch/` paths.
-    fn write_watches(&mut self, info: &KindInfo, subject: &str, protobuf: bool) {
-        if !info.allows(WATCH.verb) {
+    /// Writes the deprecated `/watch/` paths, which custom kinds do not have.
+    fn write_watches(&mut self, info: &KindInfo, subject: &str, encodings: Encodings) {
+        if !info.allows(WATCH.verb) || info.is_custom {
             return;
         }
         let event = self.meta("WatchEvent");
@@ -145,7 +129,7 @@ impl Paths {
             ));
         }
         for (path, subject, spec) in paths {
-            let operation = self.operation(spec, &read_types(info, subject, &event, protobuf));
+            let operation = self.operation(spec, &OperationTypes::read(info, subject, &event, encodings));
             insert(&mut self.map, &path, vec![(spec.method(), operation)]);
         }
     }
@@ -155,37 +139,33 @@ impl Paths {
         info: &KindInfo,
         subresource: &Subresource,
         (single, object): (&str, &Value),
-        protobuf: bool,
+        encodings: Encodings,
     ) {
         let path = format!("{single}/{}", subresource.name);
-        let scope = if info.is_namespaced() { "Namespaced" } else { "" };
-        let subject = format!("{scope}{}{}", info.gvk.kind, title(subresource.name));
+        let subject = format!("{}{}{}", scope(info), info.gvk.kind, title(subresource.name));
         if let Some(connect) = subresource.connect_kind() {
             return self.write_connect(connect, info, subresource, (&path, &subject));
         }
-        let (gvk, schema) = match subresource.body_kind.2 {
-            "" => (gvk(&info.gvk), object.clone()),
+        let (group, version, kind) = subresource.body_kind;
+        let schema = match kind {
+            "" => object.clone(),
             kind => {
-                let reference =
-                    self.schemas
-                        .reference_to(subresource.body_kind.0, subresource.body_kind.1, kind);
-                (
-                    subresource.body_kind,
-                    reference.unwrap_or_else(|| json!({"type": "object"})),
-                )
+                let reference = self.schemas.reference_to(group, version, kind);
+                reference.unwrap_or_else(|| json!({"type": "object"}))
             }
         };
-        let types = OperationTypes {
-            gvk,
-            subject,
+        let mut types = OperationTypes {
             request: Some(&schema),
-            response: &schema,
-            protobuf,
+            subresource: subresource.name,
+            ..OperationTypes::read(info, subject, &schema, encodings)
         };
-        let specs = VERB_SPECS
-            .iter()
-            .filter(|spec| subresource.verbs.contains(spec.verb));
+        // The operations of a custom kind's scale have the kind's own name.
+        if !kind.is_empty() && !info.is_custom {
+            types.gvk = subresource.body_kind;
+        }
+        let specs = verb_specs(info).iter();
         let operations = specs
+            .filter(|spec| subresource.verbs.contains(spec.verb))
             .map(|spec| (spec.method(), self.operation(spec, &types)))
             .collect();
         insert(&mut self.map, &path, operations);
@@ -203,7 +183,12 @@ impl Paths {
         if connect == ConnectKind::Log {
             let mut operation = self.operation(
                 &GET,
-                &read_types(info, subject.to_owned(), &json!({"type": "string"}), true),
+                &OperationTypes::read(
+                    info,
+                    subject.to_owned(),
+                    &json!({"type": "string"}),
+                    Encodings::Protobuf,
+                ),
             );
             operation["responses"]["200"]["content"][parameters::TEXT] =
                 json!({"schema": {"type": "string"}});
@@ -247,10 +232,11 @@ impl Paths {
 
     /// The schema of a kind.
     fn object(&mut self, kind: &dyn Kind) -> Value {
-        let Some((name, mut schema)) = kind.openapi_schema() else {
+        let Some((name, schema)) = kind.openapi_schema(OpenApiVersion::V3) else {
             return self.schemas.reference(kind.shape());
         };
-        schema["properties"]["metadata"] = json!({"allOf": [self.schemas.metadata_of("ConfigMap")]});
+        // The schema refers to the metadata of objects.
+        self.schemas.metadata_of("ConfigMap");
         self.schemas.reference_as(&name, || schema)
     }
 
@@ -258,142 +244,53 @@ impl Paths {
         let info = kind.info();
         let Gvk { group, version, .. } = &info.gvk;
         if let Some(reference) = self.schemas.reference_to(group, version, &info.list_kind) {
+            self.schemas
+                .describe_list(&reference, &info.gvk.kind, &info.names.plural);
             return reference;
         }
-        let Some((name, _)) = kind.openapi_schema() else {
+        let Some(name) = object["$ref"].as_str().filter(|_| info.is_custom) else {
             return json!({"type": "object"});
         };
         let metadata = self.schemas.metadata_of("ConfigMapList");
+        let name = name.rsplit('/').next().unwrap_or_default();
         let name = name.replace(&format!(".{}", info.gvk.kind), &format!(".{}", info.list_kind));
-        self.schemas.reference_as(&name, || {
-            json!({
+        let reference = self.schemas.reference_as(&name, || {
+            let mut list = json!({
                 "type": "object",
                 "required": ["items"],
                 "properties": {
-                    "apiVersion": {"type": "string"},
+                    "apiVersion": {"description": descriptions::API_VERSION, "type": "string"},
                     "items": {"type": "array", "items": object},
-                    "kind": {"type": "string"},
-                    "metadata": {"allOf": [metadata]},
+                    "kind": {"description": descriptions::KIND, "type": "string"},
+                    "metadata": {"description": descriptions::LIST_METADATA, "allOf": [metadata]},
                 },
                 "x-kubernetes-group-version-kind": [{"group": *group, "kind": info.list_kind, "version": *version}],
-            })
-        })
+            });
+            if let (Value::Object(list), Some(fields)) = (&mut list, selectable_fields(info)) {
+                list.extend([fields]);
+            }
+            list
+        });
+        self.schemas
+            .describe_list(&reference, &info.gvk.kind, &info.names.plural);
+        reference
     }
 
-    fn meta(&mut self, kind: &str) -> Value {
+    pub(super) fn meta(&mut self, kind: &str) -> Value {
         let reference = self.schemas.reference_to("", "v1", kind);
         reference.unwrap_or_else(|| json!({"type": "object"}))
     }
+}
 
-    fn operation(&mut self, spec: &VerbSpec, types: &OperationTypes<'_>) -> Value {
-        let collection = if spec.verb == ApiVerb::DeleteCollection {
-            "Collection"
-        } else {
-            ""
-        };
-        let id = format!("{}{}{collection}{}", spec.prefix(), self.name, types.subject);
-        let streams = matches!(spec.verb, ApiVerb::List | ApiVerb::Watch);
-        let media_types = if streams {
-            stream_types(types.protobuf)
-        } else {
-            plain_types(types.protobuf)
-        };
-        let responses = spec.codes.iter().map(|(code, text)| {
-            let content: Map<String, Value> = media_types
-                .iter()
-                .map(|one| ((*one).to_owned(), json!({"schema": types.response})))
-                .collect();
-            (
-                (*code).to_owned(),
-                json!({"description": text, "content": content}),
-            )
-        });
-        let mut responses: Map<String, Value> = responses.collect();
-        responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
-        let (group, version, kind) = types.gvk;
-        let mut operation = json!({
-            "tags": [self.tag],
-            "operationId": id,
-            "parameters": spec.query.iter().map(|(name, schema_type)| Parameter::query(name, schema_type).to_value()).collect::<Vec<_>>(),
-            "responses": responses,
-            "x-kubernetes-action": spec.action,
-            "x-kubernetes-group-version-kind": {"group": group, "kind": kind, "version": version},
-        });
-        if let Some(body) = self.body(spec, types) {
-            operation["requestBody"] = body;
-        }
-        operation
+/// The prefix of the kind in operation ids.
+fn scope(info: &KindInfo) -> &'static str {
+    if info.is_namespaced() { "Namespaced" } else { "" }
+}
+
+fn verb_specs(info: &KindInfo) -> &'static [VerbSpec] {
+    if info.is_custom {
+        &CUSTOM_VERB_SPECS
+    } else {
+        &VERB_SPECS
     }
-
-    fn body(&mut self, spec: &VerbSpec, types: &OperationTypes<'_>) -> Option<Value> {
-        match spec.verb {
-            ApiVerb::Create | ApiVerb::Update => {
-                Some(json!({"content": {"*/*": {"schema": types.request?}}, "required": true}))
-            }
-            ApiVerb::Delete | ApiVerb::DeleteCollection => {
-                let options = self.meta("DeleteOptions");
-                Some(json!({"content": {"*/*": {"schema": options}}}))
-            }
-            ApiVerb::Patch => {
-                let name = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
-                let patch = self.schemas.reference_as(name, || json!({"type": "object"}));
-                let count = PATCH_TYPES.len() - usize::from(!types.protobuf);
-                let content: Map<String, Value> = PATCH_TYPES[..count]
-                    .iter()
-                    .map(|one| ((*one).to_owned(), json!({"schema": patch})))
-                    .collect();
-                Some(json!({"content": content, "required": true}))
-            }
-            ApiVerb::Get | ApiVerb::List | ApiVerb::Watch => None,
-        }
-    }
-}
-
-/// A GET without a request body.
-pub(super) fn get_operation(id: &str, tag: &str, response: &Value, types: &[&str]) -> Value {
-    let content: Map<String, Value> = types
-        .iter()
-        .map(|one| ((*one).to_owned(), json!({"schema": response})))
-        .collect();
-    json!({
-        "tags": [tag],
-        "operationId": id,
-        "responses": {
-            "200": {"description": "OK", "content": content},
-            "401": {"description": "Unauthorized"},
-        },
-    })
-}
-
-fn read_types<'a>(
-    info: &'a KindInfo,
-    subject: String,
-    response: &'a Value,
-    protobuf: bool,
-) -> OperationTypes<'a> {
-    OperationTypes {
-        gvk: gvk(&info.gvk),
-        subject,
-        request: None,
-        response,
-        protobuf,
-    }
-}
-
-fn gvk(gvk: &Gvk) -> (&str, &str, &str) {
-    (&gvk.group, &gvk.version, &gvk.kind)
-}
-
-pub(super) fn plain_types(protobuf: bool) -> Vec<&'static str> {
-    match protobuf {
-        true => vec![media::JSON, media::YAML, media::PROTOBUF],
-        false => vec![media::JSON, media::YAML],
-    }
-}
-
-fn stream_types(protobuf: bool) -> Vec<&'static str> {
-    let mut types = plain_types(protobuf);
-    types.push(JSON_STREAM);
-    types.extend(protobuf.then_some(PROTOBUF_STREAM));
-    types
 }

@@ -5,11 +5,14 @@ use setpoint_api::{ApiVerb, HttpVerb};
 use setpoint_schema::{FieldType, Pack};
 use setpoint_strategy::{ConnectKind, KindInfo, Subresource};
 
+use super::sentences;
+
 /// Media type of a log stream.
 pub(super) const TEXT: &str = "text/plain";
 
 /// Query parameters with their types, by verb.
 pub(super) const READ: &[(&str, &str)] = &[("pretty", "string")];
+pub(super) const READ_CUSTOM: &[(&str, &str)] = &[("pretty", "string"), ("resourceVersion", "string")];
 pub(super) const LIST: &[(&str, &str)] = &[
     ("allowWatchBookmarks", "boolean"),
     ("continue", "string"),
@@ -87,10 +90,14 @@ impl Parameter {
 
     pub(super) fn to_value(&self) -> Value {
         let schema = json!({"type": self.schema_type, "uniqueItems": true});
-        match self.in_path {
+        let mut parameter = match self.in_path {
             true => json!({"name": self.name, "in": "path", "required": true, "schema": schema}),
             false => json!({"name": self.name, "in": "query", "schema": schema}),
+        };
+        if let Some(description) = sentences::of_parameter(&self.name) {
+            parameter["description"] = description.into();
         }
+        parameter
     }
 }
 

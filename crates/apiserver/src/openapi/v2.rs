@@ -4,39 +4,60 @@
 //! reference as a plain `$ref`. Defaults are left out.
 
 use serde_json::{Map, Value, json};
-use setpoint_schema::openapi::SCHEMAS;
+use setpoint_schema::openapi::{DEFINITIONS, OpenApiVersion, SCHEMAS};
+use setpoint_strategy::Kinds;
 
-use super::v3::{self, V3Document};
+use super::descriptions::Descriptions;
+use super::v3;
 
-/// Prefix of a reference to a schema.
-const DEFINITIONS: &str = "#/definitions/";
+/// The OpenAPI document of v2, under construction.
+#[derive(Debug, Default)]
+struct V2Document {
+    paths: Map<String, Value>,
+    definitions: Map<String, Value>,
+    parameters: Map<String, Value>,
+}
 
-/// Merges v3 OpenAPI documents into one of v2.
-pub(super) fn from_v3(documents: &[V3Document]) -> Value {
-    let (mut paths, mut definitions, mut parameters) = (Map::new(), Map::new(), Map::new());
-    for (_, document) in documents {
-        for (path, item) in entries(&document["paths"]) {
-            paths.insert(path.clone(), path_item(item, &mut parameters));
-        }
-        for (name, schema) in entries(&document["components"]["schemas"]) {
-            let schema = self::schema(schema);
-            match definitions.get_mut(name) {
-                Some(existing) => add_group_version_kinds(existing, &schema),
-                None => {
-                    definitions.insert(name.clone(), schema);
-                }
-            }
-        }
+/// Merges the v3 OpenAPI documents of the kinds into one of v2.
+pub(super) fn build(kinds: &Kinds) -> Value {
+    let mut v2 = V2Document::default();
+    // The schemas of custom kinds differ by more than the version.
+    let custom = kinds
+        .iter()
+        .filter_map(|kind| kind.openapi_schema(OpenApiVersion::V2));
+    v2.definitions.extend(custom);
+    let descriptions = Descriptions::builtin();
+    for source in v3::sources(kinds) {
+        v2.add(&source.build(&descriptions));
     }
     json!({
         "swagger": "2.0",
         "info": v3::info(),
-        "paths": paths,
-        "definitions": definitions,
-        "parameters": parameters,
+        "paths": v2.paths,
+        "definitions": v2.definitions,
+        "parameters": v2.parameters,
         "securityDefinitions": {"BearerToken": v3::bearer()},
         "security": [{"BearerToken": []}],
     })
+}
+
+impl V2Document {
+    /// Adds a document of v3.
+    fn add(&mut self, document: &Value) {
+        for (path, item) in entries(&document["paths"]) {
+            let item = path_item(item, &mut self.parameters);
+            self.paths.insert(path.clone(), item);
+        }
+        for (name, schema) in entries(&document["components"]["schemas"]) {
+            let schema = self::schema(schema);
+            match self.definitions.get_mut(name) {
+                Some(existing) => add_group_version_kinds(existing, &schema),
+                None => {
+                    self.definitions.insert(name.clone(), schema);
+                }
+            }
+        }
+    }
 }
 
 /// Adds the group-version-kinds of another occurrence of a schema.

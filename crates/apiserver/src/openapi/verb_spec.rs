@@ -19,13 +19,23 @@ const ACCEPTED: (&str, &str) = ("202", "Accepted");
 
 pub(super) const GET: VerbSpec = VerbSpec::new(ApiVerb::Get, parameters::READ, &[OK]);
 pub(super) const LIST: VerbSpec = VerbSpec::new(ApiVerb::List, parameters::LIST, &[OK]);
-pub(super) const VERB_SPECS: [VerbSpec; 7] = [
+pub(super) static VERB_SPECS: [VerbSpec; 7] = [
     LIST,
     VerbSpec::new(ApiVerb::Create, parameters::WRITE, &[OK, CREATED, ACCEPTED]),
     VerbSpec::new(ApiVerb::DeleteCollection, parameters::DELETE_ALL, &[OK]),
     GET,
     VerbSpec::new(ApiVerb::Update, parameters::WRITE, &[OK, CREATED]),
     VerbSpec::new(ApiVerb::Patch, parameters::PATCH, &[OK, CREATED]),
+    VerbSpec::new(ApiVerb::Delete, parameters::DELETE, &[OK, ACCEPTED]),
+];
+/// The operations of custom kinds: a patch creates nothing that clients should expect, and reads take a version.
+pub(super) static CUSTOM_VERB_SPECS: [VerbSpec; 7] = [
+    LIST,
+    VerbSpec::new(ApiVerb::Create, parameters::WRITE, &[OK, CREATED, ACCEPTED]),
+    VerbSpec::new(ApiVerb::DeleteCollection, parameters::LIST, &[OK]),
+    VerbSpec::new(ApiVerb::Get, parameters::READ_CUSTOM, &[OK]),
+    VerbSpec::new(ApiVerb::Update, parameters::WRITE, &[OK, CREATED]),
+    VerbSpec::new(ApiVerb::Patch, parameters::PATCH, &[OK]),
     VerbSpec::new(ApiVerb::Delete, parameters::DELETE, &[OK, ACCEPTED]),
 ];
 pub(super) const WATCH: VerbSpec = VerbSpec::new(ApiVerb::Watch, parameters::LIST, &[OK]);

@@ -22,6 +22,7 @@ mod versions;
 pub use from_crd::kinds_of;
 pub use json_path::JsonPath;
 pub use lazy_schema::StoredCrd;
+pub use openapi::selectable_fields;
 pub use rules::field_error;
 pub use versions::KubeAwareVersion;
 
@@ -289,9 +290,9 @@ impl Present for CustomKind {
             .collect()
     }
 
-    fn openapi_schema(&self) -> Option<(String, Value)> {
+    fn openapi_schema(&self, version: OpenApiVersion) -> Option<(String, Value)> {
         let schema = self.versions.schema_at(self.version_index).json();
-        Some(openapi::schema(&self.info, &schema))
+        Some(openapi::schema(&self.info, &schema, version))
     }
 }
 

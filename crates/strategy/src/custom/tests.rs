@@ -289,16 +289,6 @@ fn a_deprecated_version_names_the_best_one_instead() {
     );
 }
 
-/// The schema that `kubectl explain` reads.
-#[test]
-fn the_openapi_schema_is_that_of_the_crd() {
-    let (name, schema) = kinds()[0].openapi_schema().unwrap();
-    assert_eq!(name, "com.example.v1.Thing");
-    assert_eq!(schema["properties"]["spec"]["properties"]["n"]["minimum"], 1);
-    assert_eq!(schema["properties"]["kind"]["type"], "string");
-    assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Thing");
-}
-
 /// An evaluator of two expressions, `self < N` and `self != oldSelf`: enough to test where a CEL evaluator is called.
 #[derive(Debug)]
 struct Phrase;
