@@ -20,7 +20,7 @@ const SEPARATOR: &str = "\u{1f}";
 const SECTION: &str = "\u{1e}";
 
 /// The description of a type, under an empty name, and those of its fields.
-type Described = Vec<(String, String)>;
+type TypeDescriptions = Vec<(String, String)>;
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -61,7 +61,7 @@ fn find_source() -> Option<PathBuf> {
     in_registry.or_else(find_by_metadata)
 }
 
-/// Asks cargo, which also knows dependencies that are vendored or replaced.
+/// By `cargo metadata`, which also knows dependencies that are vendored or replaced.
 fn find_by_metadata() -> Option<PathBuf> {
     let metadata = Command::new(env::var_os("CARGO")?)
         .args(["metadata", "--format-version", "1", "--offline", "--locked"])
@@ -78,7 +78,7 @@ fn find_by_metadata() -> Option<PathBuf> {
 }
 
 /// Reads all files of a directory, each of which has one type.
-fn read_types(directory: &Path, types: &mut BTreeMap<String, Described>) -> io::Result<()> {
+fn read_types(directory: &Path, types: &mut BTreeMap<String, TypeDescriptions>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
@@ -101,11 +101,11 @@ fn read_types(directory: &Path, types: &mut BTreeMap<String, Described>) -> io::
 ///                 "spec": ({
 ///                     schema_obj.ensure_object().insert("description".into(), "Specification ...".into());
 /// ```
-fn read_type(source: &str) -> Option<(String, Described)> {
+fn read_type(source: &str) -> Option<(String, TypeDescriptions)> {
     let (_, schema) = source.split_once("fn schema_name()")?;
     let (name, schema) = schema.split_once(".into()")?;
     let name = name.split('"').nth(1)?.to_owned();
-    let mut described = Described::new();
+    let mut described = TypeDescriptions::new();
     let mut field = String::new();
     for line in schema.lines() {
         let depth = line.len() - line.trim_start().len();
@@ -154,7 +154,7 @@ fn literal(code: &str) -> Option<String> {
 }
 
 /// Writes the table, with every text once.
-fn table(types: &BTreeMap<String, Described>) -> String {
+fn table(types: &BTreeMap<String, TypeDescriptions>) -> String {
     let mut texts: Vec<&str> = Vec::new();
     let mut indexes: HashMap<&str, usize> = HashMap::new();
     let mut lines: Vec<String> = Vec::new();

@@ -1,8 +1,8 @@
 //! OpenAPI documents of the served resources, v2 and v3.
 //!
 //! The schemas come from the shapes of the kinds, the paths from the kinds' names and verbs. OpenAPI documents are
-//! built on first request and memoized, compressed: starting the server costs nothing, and a document takes about a
-//! tenth of its length in memory.
+//! built on first request and memoized, compressed: starting the server costs nothing, and each takes about a tenth of
+//! its length in memory.
 
 use std::sync::{Arc, OnceLock};
 
@@ -114,7 +114,7 @@ pub(crate) fn handle(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
 // === impl V3Document ===
 
 impl V3Document {
-    /// All documents. Those whose kinds are the same as before are taken over.
+    /// All v3 OpenAPI documents. Those whose kinds are the same as before are taken over.
     fn all(apis: &ServedApis, before: Option<&Vec<V3Document>>) -> Vec<Self> {
         let descriptions = Descriptions::builtin();
         let document = |source: V3Source| {
@@ -160,7 +160,7 @@ impl OpenApiDocument {
         }
     }
 
-    /// The document in protobuf, compressed.
+    /// The OpenAPI document in protobuf, compressed.
     fn protobuf(&self) -> Bytes {
         let bytes = self.protobuf.get_or_init(|| {
             let value = serde_json::from_slice(&compression::gunzip(&self.json));
@@ -252,7 +252,7 @@ fn negotiated(
     Some(response)
 }
 
-/// A compressed document, decompressed if the client does not accept gzip.
+/// A compressed OpenAPI document, decompressed if the client does not accept gzip.
 fn compressed(exchange: &Exchange<'_>, content_type: &str, gzip: Bytes) -> Response<Body> {
     let is_accepted = accepts_gzip(&exchange.head.headers);
     let bytes = match is_accepted {

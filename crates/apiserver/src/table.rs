@@ -184,8 +184,8 @@ pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, 
 /// Metadata with sorted keys, in the order of its type.
 fn in_declaration_order(metadata: &[u8]) -> Vec<u8> {
     static METADATA: LazyLock<Option<&Shape>> = LazyLock::new(|| {
-        let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
-        any.and_then(|shape| shape.at(&["metadata"]))
+        let partial = Pack::builtin().shape_of("meta.k8s.io", "v1", "PartialObjectMetadata");
+        partial.and_then(|shape| shape.at(&["metadata"]))
     });
     let mut ordered = Vec::with_capacity(metadata.len());
     match *METADATA {

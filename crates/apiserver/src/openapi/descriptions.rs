@@ -43,7 +43,7 @@ impl Descriptions {
         }
     }
 
-    /// Describes the schemas of a document and their properties, where they are not described yet.
+    /// Describes the schemas of an OpenAPI document and their properties, where they are not described yet.
     pub(super) fn add_to(&self, schemas: &mut Map<String, Value>) {
         for (name, schema) in schemas {
             let Value::Object(schema) = schema else {

@@ -7,7 +7,7 @@ use setpoint_strategy::Kinds;
 use super::*;
 use crate::discovery::tests::{custom_kinds, with_custom};
 
-/// A v3 document of these kinds.
+/// A v3 OpenAPI document of these kinds.
 fn v3_document(kinds: &Kinds, path: &str) -> Option<Value> {
     let source = v3::sources(kinds)
         .into_iter()
@@ -19,7 +19,7 @@ fn core() -> Value {
     v3_document(&setpoint_kinds::builtin(), "api/v1").unwrap()
 }
 
-/// The v2 document of the built-in kinds.
+/// The v2 OpenAPI document of the built-in kinds.
 fn v2_document() -> &'static Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(|| v2::build(&setpoint_kinds::builtin()));
     &DOCUMENT

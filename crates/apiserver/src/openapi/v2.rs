@@ -42,7 +42,7 @@ pub(super) fn build(kinds: &Kinds) -> Value {
 }
 
 impl V2Document {
-    /// Adds a document of v3.
+    /// Adds an OpenAPI document of v3.
     fn add(&mut self, document: &Value) {
         for (path, item) in entries(&document["paths"]) {
             let item = path_item(item, &mut self.parameters);

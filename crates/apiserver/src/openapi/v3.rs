@@ -105,7 +105,7 @@ impl V3Source {
         Self::new(path, Content::GetText { id, tag, media_type })
     }
 
-    /// Whether both have the same document: that of the same kinds.
+    /// Whether both are the OpenAPI document of the same kinds.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_same_content = match (&self.content, &other.content) {
             (Content::GroupVersion { kinds, .. }, Content::GroupVersion { kinds: others, .. }) => {

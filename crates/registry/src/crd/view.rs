@@ -5,7 +5,7 @@ use serde::Deserialize;
 use setpoint_api::Stored;
 use setpoint_strategy::custom::approval::{ApprovalState, approval};
 
-/// The condition that says whether the API is approved.
+/// The condition that reports whether the API is approved.
 pub(crate) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
 
 /// A CustomResourceDefinition without its schemas.

@@ -5,7 +5,7 @@ use setpoint_api::field::DisplayJson;
 /// The annotation with the approval: a URL, or a reason that starts with `unapproved`.
 pub const ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// What the annotation of a CRD says (upstream: `APIApprovalState`).
+/// Whether the API of a CRD is approved, by its annotation (upstream: `APIApprovalState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalState {
     Approved,

@@ -7,6 +7,7 @@ mod default_values;
 mod junctors;
 mod keywords;
 mod list_type;
+mod rules;
 mod structural;
 
 use setpoint_api::field::Errors;

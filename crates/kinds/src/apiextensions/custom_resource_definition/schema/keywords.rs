@@ -5,7 +5,7 @@
 
 use setpoint_schema::{Tree, fields};
 
-use super::{Node, list_type};
+use super::{Node, list_type, rules};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
@@ -50,7 +50,7 @@ fn validate(node: &Node<'_>) {
             .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
     }
     let additional = node.at(fields::ADDITIONAL_PROPERTIES);
-    // `true` is allowed: it says of a struct what is true anyway.
+    // `true` is allowed: it changes nothing, since unknown fields are pruned.
     let is_exclusive = |additional: &&Node<'_>| additional.value != &Tree::Bool(true);
     if let Some(additional) = additional.as_ref().filter(is_exclusive)
         && !node.properties().is_empty()
@@ -61,6 +61,7 @@ fn validate(node: &Node<'_>) {
     inner_schemas(node).iter().for_each(validate);
     validate_extensions(node);
     list_type::validate(node);
+    rules::validate(node);
 }
 
 /// The schemas directly inside a schema.
