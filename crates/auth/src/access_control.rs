@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use setpoint_api::Clock;
 use setpoint_cache::Caches;
+use setpoint_registry_api::Admit;
 
 use crate::authenticate::{
     self, Authenticate, BootstrapTokens, OnTokenUse, SecretTokens, ServiceAccounts, TokenAuthenticator,
     TokenChain, TokenFile,
 };
 use crate::authorize::{self, Authorize, Rbac};
-use crate::escalate::EscalationCheck;
+use crate::create_on_update::CreateAuthorization;
+use crate::escalate::{EscalationCheck, Guard};
 use crate::review::Reviews;
 use crate::token::Issuer;
 
@@ -67,6 +69,12 @@ impl AccessControl {
     /// The privilege escalation check for writes of roles and bindings.
     pub fn escalation(&self) -> EscalationCheck {
         EscalationCheck::new(self.rbac.clone(), self.authorizer())
+    }
+
+    /// Wraps admission with the checks that depend on permissions: the escalation check, and that of creates by an update
+    /// or an apply.
+    pub fn guard<A: Admit>(&self, rules: A) -> CreateAuthorization<Guard<A>> {
+        CreateAuthorization::new(self.authorizer(), self.escalation().guard(rules))
     }
 
     /// The handler of reviews and token requests.

@@ -11,6 +11,7 @@ pub mod access_control;
 pub mod audit;
 pub mod authenticate;
 pub mod authorize;
+pub mod create_on_update;
 pub mod escalate;
 pub mod impersonate;
 pub mod keys;

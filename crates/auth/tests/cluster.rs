@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use setpoint_api::call::Body;
-use setpoint_api::options::WriteOptions;
+use setpoint_api::options::{PatchType, WriteOptions};
 use setpoint_api::{Clock, Gvr, Key, Payload, Request, Serve, Status, SystemClock, Target, User, Verb};
 use setpoint_auth::authorize::{AccessTarget, Attributes};
 use setpoint_auth::token::issuer::DEFAULT_URL;
@@ -49,7 +49,7 @@ impl Cluster {
         let config = setpoint_registry::Config {
             caches: watch_caches,
             bootstrap,
-            admit: Arc::new(access.escalation().guard(AdmitAll)),
+            admit: Arc::new(access.guard(AdmitAll)),
             virtual_resources: Arc::new(access.reviews()),
             clock,
             event_ttl: Duration::from_secs(3600),
@@ -221,6 +221,61 @@ async fn a_role_with_rules_its_author_lacks_is_not_written() {
     assert_eq!(status.code, 403);
     assert!(status.message.contains("not currently held"), "{status}");
     cluster.create(author(), target(), role("roles")).await.unwrap();
+}
+
+/// An update or an apply of an object that does not exist creates it.
+#[tokio::test]
+async fn a_create_by_another_verb_requires_permission_to_create() {
+    let cluster = Cluster::start().await;
+    let rules = |verbs: &[&str]| json!([{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"], "verbs": verbs}]);
+    cluster.grant("writer", rules(&["update", "patch"])).await;
+    cluster
+        .grant("creator", rules(&["update", "patch", "create"]))
+        .await;
+    let object = |user: &str, group: &str, resource: &str, verb: Verb| Request {
+        user: Arc::new(User::new(user, &[User::AUTHENTICATED])),
+        target: Target::object(Gvr::new(group, "v1", resource), &Key::new("default", "x")),
+        verb,
+    };
+    let apply = |user: &str| {
+        let payload =
+            Payload::json(r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}"#);
+        let options = WriteOptions {
+            field_manager: Some("f".into()),
+            ..WriteOptions::default()
+        };
+        object(
+            user,
+            "",
+            "configmaps",
+            Verb::Patch(PatchType::Apply, payload, options),
+        )
+    };
+    let update = |user: &str| {
+        let lease =
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}});
+        let payload = Payload::json(lease.to_string());
+        object(
+            user,
+            "coordination.k8s.io",
+            "leases",
+            Verb::Update(payload, WriteOptions::default()),
+        )
+    };
+    let message = async |request: Request| cluster.registry.call(request).await.unwrap_err().message;
+    assert_eq!(
+        message(apply("writer")).await,
+        r#"configmaps "x" is forbidden: User "writer" cannot create resource "configmaps" in API group "" in the namespace "default""#
+    );
+    assert_eq!(
+        message(update("writer")).await,
+        r#"leases.coordination.k8s.io "x" is forbidden: User "writer" cannot create resource "leases" in API group "coordination.k8s.io" in the namespace "default""#
+    );
+    for request in [apply("creator"), update("creator")] {
+        assert!(cluster.registry.call(request).await.unwrap().created);
+    }
+    let applied = cluster.registry.call(apply("writer")).await.unwrap();
+    assert!(!applied.created);
 }
 
 /// A binding applies from the next request on.

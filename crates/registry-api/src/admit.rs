@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use setpoint_api::{GroupResource, Key, Status, Stored, User};
+use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored, User};
 use setpoint_cache::Caches;
 use setpoint_schema::Tree;
 use setpoint_strategy::{Kind, KindInfo, Kinds, RequestFacts};
@@ -26,6 +26,8 @@ pub type AdmitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Sen
 /// A write under review by admission (upstream: `admission.Attributes`).
 pub struct Review<'a> {
     pub operation: Operation,
+    /// The verb of the request. It differs from the operation where an update or a patch creates the object.
+    pub verb: ApiVerb,
     pub user: &'a Arc<User>,
     pub kind: &'a KindInfo,
     /// Empty for cluster-scoped objects.

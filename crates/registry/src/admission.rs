@@ -77,6 +77,7 @@ impl RequestContext<'_> {
     ) -> Review<'b> {
         Review {
             operation,
+            verb: self.verb,
             user: &self.user,
             kind: self.kind_info(),
             namespace: self.namespace(),

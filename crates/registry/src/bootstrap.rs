@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use setpoint_api::{Key, Status, Target, User};
+use setpoint_api::{ApiVerb, Key, Status, Target, User};
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
 use setpoint_strategy::{BootstrapObject, meta};
@@ -46,7 +46,8 @@ fn add_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> 
     let Some(served) = registry.find_version(&desired.resource) else {
         return Ok(());
     };
-    let context = RequestContext::new(registry, served, user, Target::all(desired.resource.clone()));
+    let target = Target::all(desired.resource.clone());
+    let context = RequestContext::new(registry, served, user, ApiVerb::Create, target);
     let mut object = desired.object.clone();
     context
         .kind

@@ -163,7 +163,7 @@ impl Registry {
         let verb = request.verb.api_verb();
         let result = match self.find_version(&request.target.resource) {
             Some(served) => {
-                let context = RequestContext::new(self, served, request.user, request.target);
+                let context = RequestContext::new(self, served, request.user, verb, request.target);
                 let result = verbs::dispatch(&context, request.verb).await;
                 match result.and_then(|response| convert::response(&context, response)) {
                     Ok(response) => Ok(Response {

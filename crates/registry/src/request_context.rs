@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use setpoint_api::field::Errors;
-use setpoint_api::{GroupResource, Key, Status, Stored, Target, User};
+use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored, Target, User};
 use setpoint_strategy::{Kind, KindInfo, RequestFacts};
 
 use crate::key;
@@ -26,6 +26,7 @@ pub(crate) struct RequestContext<'a> {
     /// The resource as the request names it.
     pub(crate) name: GroupResource,
     pub(crate) user: Arc<User>,
+    pub(crate) verb: ApiVerb,
     pub(crate) target: Target,
     pub(crate) facts: RequestFacts,
     warnings: Mutex<Warnings>,
@@ -45,6 +46,7 @@ impl<'a> RequestContext<'a> {
         registry: &'a Registry,
         served: ServedVersion,
         user: Arc<User>,
+        verb: ApiVerb,
         target: Target,
     ) -> Self {
         let facts = RequestFacts {
@@ -59,6 +61,7 @@ impl<'a> RequestContext<'a> {
             kind: served.kind,
             resource: served.resource,
             user,
+            verb,
             target,
             facts,
             warnings: Mutex::default(),

@@ -40,7 +40,8 @@ fn add_one(context: &RequestContext<'_>, side_write: SideWrite, txn: &mut Txn) -
         .registry
         .find_version(&gvr)
         .ok_or_else(Status::no_such_resource)?;
-    let other = RequestContext::new(context.registry, served, context.user.clone(), Target::all(gvr));
+    let (user, target) = (context.user.clone(), Target::all(gvr));
+    let other = RequestContext::new(context.registry, served, user, context.verb, target);
     if let Some(old) = old.as_deref() {
         txn.compares
             .push(other.compare_version(old.key(), old.resource_version()));

@@ -217,7 +217,7 @@ fn open_registry(
     let config = setpoint_registry::Config {
         caches,
         bootstrap,
-        admit: Arc::new(access.escalation().guard(Chain::standard(&rules))),
+        admit: Arc::new(access.guard(Chain::standard(&rules))),
         virtual_resources: Arc::new(access.reviews()),
         clock: clock.clone(),
         event_ttl: args.event_ttl,

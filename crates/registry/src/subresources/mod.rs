@@ -48,6 +48,7 @@ pub(crate) async fn delegate(
     let Some(SubresourceKind::Action(action)) = found.map(|found| found.kind) else {
         return Err(Status::no_such_resource());
     };
-    let context = RequestContext::new(context.registry, served, context.user.clone(), target);
+    let user = context.user.clone();
+    let context = RequestContext::new(context.registry, served, user, context.verb, target);
     dispatch(&context, action, payload, options).await
 }
