@@ -108,7 +108,7 @@ impl Exchange<'_> {
         }
         match self.request_info {
             RequestInfo::Resource(resource) => handler::handle(self, resource, user, body).await,
-            RequestInfo::NonResource { path, .. } => non_resource::handle(self, path).await,
+            RequestInfo::NonResource { path, .. } => non_resource::handle(self, path, &user).await,
         }
     }
 

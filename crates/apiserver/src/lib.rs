@@ -35,5 +35,5 @@ pub use aggregate::Aggregator;
 pub use body::{Body, ByteStream};
 pub use connect::{Connect, Network};
 pub use filters::audit::Audit;
-pub use non_resource::{CustomRoute, RouteFuture};
+pub use non_resource::{CustomRoute, RouteFuture, RouteHandler};
 pub use serve::{Config, Listener, Server};

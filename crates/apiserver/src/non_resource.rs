@@ -7,7 +7,7 @@ use std::pin::Pin;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
-use setpoint_api::Status;
+use setpoint_api::{Status, User};
 use setpoint_auth::Issuer;
 use setpoint_auth::token::discovery as openid;
 use setpoint_codec::media;
@@ -35,11 +35,15 @@ const STATIC_PATHS: [&str; 5] = [
 /// A non-resource path added by the binary: a GET that returns bytes.
 pub struct CustomRoute {
     pub path: &'static str,
-    pub handler: Box<dyn Fn() -> RouteFuture + Send + Sync>,
+    /// Handles a request of a user that may get the path.
+    pub handler: RouteHandler,
 }
 
-/// Future of a [`CustomRoute`]'s body, or of its error message.
-pub type RouteFuture = Pin<Box<dyn Future<Output = Result<Body, String>> + Send>>;
+/// Handler of a [`CustomRoute`].
+pub type RouteHandler = Box<dyn Fn(&User) -> RouteFuture + Send + Sync>;
+
+/// Future of a [`CustomRoute`]'s body, or of its error.
+pub type RouteFuture = Pin<Box<dyn Future<Output = Result<Body, Status>> + Send>>;
 
 impl fmt::Debug for CustomRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +54,11 @@ impl fmt::Debug for CustomRoute {
 }
 
 /// Handles a non-resource request.
-pub(crate) async fn handle(exchange: &Exchange<'_>, path: &str) -> Result<Response<Body>, StatusError> {
+pub(crate) async fn handle(
+    exchange: &Exchange<'_>,
+    path: &str,
+    user: &User,
+) -> Result<Response<Body>, StatusError> {
     if let Some(discovery_path) = discovery::parse(path) {
         return discovery::handle(exchange, &discovery_path);
     }
@@ -60,7 +68,7 @@ pub(crate) async fn handle(exchange: &Exchange<'_>, path: &str) -> Result<Respon
         .iter()
         .find(|route| route.path == path)
     {
-        return custom_route(route).await;
+        return custom_route(exchange, route, user).await;
     }
     if let Some(rest) = path.strip_prefix("/openapi/") {
         return Ok(openapi::handle(exchange, rest));
@@ -112,11 +120,16 @@ fn plain(exchange: &Exchange<'_>, path: &str) -> Response<Body> {
     }
 }
 
-async fn custom_route(route: &CustomRoute) -> Result<Response<Body>, StatusError> {
-    match (route.handler)().await {
-        Ok(body) => Ok(respond::response(StatusCode::OK, &BINARY, body)),
-        Err(reason) => Err(Box::new(Status::internal(reason))),
+async fn custom_route(
+    exchange: &Exchange<'_>,
+    route: &CustomRoute,
+    user: &User,
+) -> Result<Response<Body>, StatusError> {
+    if exchange.head.method != Method::GET {
+        return Err(Box::new(Status::method_not_allowed()));
     }
+    let body = (route.handler)(user).await?;
+    Ok(respond::response(StatusCode::OK, &BINARY, body))
 }
 
 #[derive(Serialize)]

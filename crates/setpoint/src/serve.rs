@@ -98,7 +98,7 @@ async fn up(args: Up) -> Result<()> {
         aggregator: aggregation.aggregator.clone(),
         checks: checks::all(&registry, &stop),
         metrics_sources: metrics_sources(&registry, &manager, &aggregation),
-        custom_routes: vec![backup::route(store.clone(), data_dir.dir.clone())],
+        custom_routes: vec![backup::route(&store, &data_dir, &access)],
     };
     let server = Server::new(config, listener).context("cannot serve")?;
     let kubeconfig = kubeconfig::write(&args, &data_dir, &pki, address)?;

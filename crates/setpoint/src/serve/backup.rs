@@ -1,33 +1,48 @@
 //! The backup of a running store, for administrators: `GET /debug/setpoint/backup`.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use setpoint_apiserver::{Body, ByteStream, CustomRoute};
+use setpoint_api::{ApiVerb, HttpVerb, Status, User};
+use setpoint_apiserver::{Body, ByteStream, CustomRoute, RouteFuture};
+use setpoint_auth::AccessControl;
+use setpoint_auth::authorize::{AccessTarget, Attributes, Authorize};
 use setpoint_cli::store::BACKUP_PATH;
 use setpoint_store::Store;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::data_dir::DataDir;
 
 /// The size of the chunks in which the file is sent.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// How many backups are made and sent at once. Each takes the space of the whole store on disk.
+const MAX_BACKUPS: usize = 1;
+/// When a client may try again while another backup is being made.
+const RETRY_SECONDS: u32 = 10;
 
-/// The route of the backup. The file is written to `dir` and unlinked before it is sent.
-pub(super) fn route(store: Store, dir: PathBuf) -> CustomRoute {
-    let count = Arc::new(AtomicU64::new(0));
-    let handler = move || -> setpoint_apiserver::RouteFuture {
+/// The route of the backup. The file is written to the data directory and unlinked before it is sent.
+pub(super) fn route(store: &Store, data_dir: &DataDir, access: &AccessControl) -> CustomRoute {
+    let (store, dir, authorizer) = (store.clone(), data_dir.dir.clone(), access.authorizer.clone());
+    let count = AtomicU64::new(0);
+    let slots = Arc::new(Semaphore::new(MAX_BACKUPS));
+    let handler = move |user: &User| -> RouteFuture {
+        let slot = match admit(&*authorizer, user, &slots) {
+            Ok(slot) => slot,
+            Err(status) => return Box::pin(async { Err(status) }),
+        };
         let number = count.fetch_add(1, Ordering::Relaxed);
         let file = dir.join(format!("backup-{}-{number}.tmp", std::process::id()));
         let store = store.clone();
         Box::pin(async move {
-            stream_backup(&store, &file)
-                .await
-                .map_err(|error| error.to_string())
+            let streamed = stream_backup(&store, &file, slot).await;
+            streamed.map_err(Status::internal)
         })
     };
     CustomRoute {
@@ -36,13 +51,49 @@ pub(super) fn route(store: Store, dir: PathBuf) -> CustomRoute {
     }
 }
 
-async fn stream_backup(store: &Store, file: &Path) -> Result<Body, Box<dyn std::error::Error + Send + Sync>> {
+/// The slot for a backup, if the user may make one and no other is being made.
+fn admit(
+    authorizer: &dyn Authorize,
+    user: &User,
+    slots: &Arc<Semaphore>,
+) -> Result<OwnedSemaphorePermit, Status> {
+    if !may_read_everything(authorizer, user) {
+        let mut status = Status::forbidden_path(&user.name, HttpVerb::Get.as_str(), BACKUP_PATH);
+        status.message += ": a backup requires the permission to get and list every resource in the cluster";
+        return Err(status);
+    }
+    let slot = slots.clone().try_acquire_owned();
+    slot.map_err(|_| Status::too_many_requests(RETRY_SECONDS))
+}
+
+/// Whether the user may read all objects. The permission to get the path is not enough: a backup has every Secret.
+fn may_read_everything(authorizer: &dyn Authorize, user: &User) -> bool {
+    let everything = AccessTarget::Resource {
+        group: "*",
+        resource: "*",
+        subresource: "",
+        namespace: "",
+        name: "",
+    };
+    let is_allowed = |verb: ApiVerb| {
+        let attributes = Attributes::new(verb.as_str(), everything);
+        authorizer.authorize(user, &attributes).is_allowed()
+    };
+    is_allowed(ApiVerb::Get) && is_allowed(ApiVerb::List)
+}
+
+async fn stream_backup(
+    store: &Store,
+    file: &Path,
+    slot: OwnedSemaphorePermit,
+) -> Result<Body, Box<dyn std::error::Error + Send + Sync>> {
     store.backup(file).await?;
     let opened = File::open(file).await;
     tokio::fs::remove_file(file).await?;
     let sent = FileStream {
         file: opened?,
         buffer: vec![0; CHUNK_BYTES],
+        _slot: slot,
     };
     Ok(Body::Stream(Box::pin(sent)))
 }
@@ -51,6 +102,8 @@ async fn stream_backup(store: &Store, file: &Path) -> Result<Body, Box<dyn std::
 struct FileStream {
     file: File,
     buffer: Vec<u8>,
+    /// Held until the client has the file.
+    _slot: OwnedSemaphorePermit,
 }
 
 impl ByteStream for FileStream {
@@ -64,5 +117,60 @@ impl ByteStream for FileStream {
             [] => Poll::Ready(None),
             bytes => Poll::Ready(Some(Ok(Bytes::copy_from_slice(bytes)))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_auth::Decision;
+    use setpoint_auth::authorize::{PolicyRule, Reason};
+
+    use super::*;
+
+    /// Allows all users what one of the rules allows.
+    struct Rules(Vec<PolicyRule>);
+
+    impl Authorize for Rules {
+        fn authorize(&self, _user: &User, attributes: &Attributes<'_>) -> Decision {
+            match self.0.iter().any(|rule| rule.allows(attributes)) {
+                true => Decision::Allowed(Reason::None),
+                false => Decision::NO_OPINION,
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(verbs: &[ApiVerb], groups: &[&str], resources: &[&str], expected: Result<(), u16>) {
+        let rules = Rules(vec![PolicyRule::for_resources(verbs, groups, resources)]);
+        let slots = Arc::new(Semaphore::new(MAX_BACKUPS));
+        let admitted = admit(&rules, &User::new("alice", &[]), &slots);
+        assert_eq!(admitted.map(drop).map_err(|status| status.code), expected);
+    }
+
+    #[test]
+    fn a_backup_requires_the_permission_to_read_everything() {
+        let read = [ApiVerb::Get, ApiVerb::List];
+        check(&read, &["*"], &["*"], Ok(()));
+        check(&[], &["*"], &["*"], Err(403));
+        check(&[ApiVerb::Get], &["*"], &["*"], Err(403));
+        check(&[ApiVerb::List], &["*"], &["*"], Err(403));
+        check(&read, &[""], &["*"], Err(403));
+        check(&read, &["*"], &["secrets"], Err(403));
+        check(&read, &["*"], &["*/*"], Err(403));
+    }
+
+    #[test]
+    fn one_backup_is_made_at_a_time() {
+        let rules = Rules(vec![PolicyRule::for_resources(
+            &[ApiVerb::Get, ApiVerb::List],
+            &["*"],
+            &["*"],
+        )]);
+        let slots = Arc::new(Semaphore::new(MAX_BACKUPS));
+        let first = admit(&rules, &User::new("alice", &[]), &slots).unwrap();
+        let second = admit(&rules, &User::new("bob", &[]), &slots).unwrap_err();
+        assert_eq!(second.code, 429);
+        drop(first);
+        assert!(admit(&rules, &User::new("bob", &[]), &slots).is_ok());
     }
 }
