@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use jiff::Timestamp;
 use setpoint_api::{ApiVerb, HttpVerb, User};
 use setpoint_strategy::{Kind, Kinds};
 
@@ -39,6 +40,7 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
         query: &query,
         request_info: &request_info,
         audit_id: &id,
+        begun,
         flow: OnceLock::new(),
         audit: AuditContext::default(),
     };
@@ -51,7 +53,7 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
         exchange.audit.update(|record| record.set_failure(&status));
         respond::error(negotiate::error(&head.headers, &query), &status)
     });
-    exchange.observe_metrics(&response, begun);
+    exchange.observe_metrics(&response);
     exchange.add_deprecation_warning(&mut response);
     compression::compress(&head.headers, &mut response);
     exchange.add_flow_headers(&mut response).await;
@@ -71,6 +73,8 @@ pub(crate) struct Exchange<'a> {
     pub request_info: &'a RequestInfo<'a>,
     /// Value of the response's `Audit-Id` header.
     pub audit_id: &'a HeaderValue,
+    /// When the request arrived.
+    begun: Timestamp,
     /// The audit event of this request.
     pub audit: AuditContext,
     /// Index of the request's flow schema; set once the user is known.
@@ -79,10 +83,9 @@ pub(crate) struct Exchange<'a> {
 
 impl Exchange<'_> {
     async fn run_filters(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, StatusError> {
-        if !self.request_info.is_long_running() {
-            deadline::read(self.query)?;
-        }
-        let user = authenticate::user(&*self.shared.authenticate, self.peer, &self.head.headers);
+        self.check_timeout().await?;
+        let (authenticate, headers) = (&*self.shared.authenticate, &self.head.headers);
+        let user = authenticate::user(authenticate, self.peer, headers, self.begun);
         self.shared.metrics.authenticated.count(user.is_ok());
         if let Err(unauthorized) = &user {
             self.audit.log_unauthenticated(self, unauthorized).await;
@@ -110,6 +113,18 @@ impl Exchange<'_> {
             RequestInfo::Resource(resource) => handler::handle(self, resource, user, body).await,
             RequestInfo::NonResource { path, .. } => non_resource::handle(self, path, &user).await,
         }
+    }
+
+    /// Rejects an invalid `timeout` in the URL, before authentication as upstream does.
+    async fn check_timeout(&self) -> Result<(), StatusError> {
+        if self.request_info.is_long_running() {
+            return Ok(());
+        }
+        let timeout = deadline::read(self.query);
+        if let Err(invalid) = &timeout {
+            self.audit.log_failed(self, &invalid.message, invalid.code).await;
+        }
+        timeout.map(drop)
     }
 
     /// The user the request is executed as: the caller, or the user it impersonates.
@@ -158,8 +173,8 @@ impl Exchange<'_> {
         }
     }
 
-    fn observe_metrics(&self, response: &Response<Body>, begun: jiff::Timestamp) {
-        let took = self.shared.clock.now().duration_since(begun).unsigned_abs();
+    fn observe_metrics(&self, response: &Response<Body>) {
+        let took = self.shared.clock.now().duration_since(self.begun).unsigned_abs();
         let kind = self.kind();
         let labels = Labels {
             code: response.status().as_u16(),

@@ -15,6 +15,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use setpoint_api::User;
+use setpoint_auth::authenticate::certificate;
 
 use crate::request::options::StatusError;
 
@@ -38,6 +39,8 @@ pub struct Error(String);
 pub(crate) struct Peer {
     /// The client's certificate, verified against the client CA.
     pub certificate: Option<Vec<u8>>,
+    /// When the first of the certificates that the client presented expires.
+    pub expires: Option<Timestamp>,
     /// Whether the client presented a certificate that failed verification.
     pub distrusted: bool,
     /// The client's address.
@@ -82,6 +85,7 @@ impl Tls {
         match self.verifier.verify_client_cert(leaf, intermediates, now) {
             Ok(_) => Peer {
                 certificate: Some(leaf.to_vec()),
+                expires: presented.and_then(certificate::first_expiry),
                 ..Peer::default()
             },
             Err(reason) => {

@@ -53,7 +53,8 @@ impl Aggregator {
 pub(super) fn aggregator_request(path: &str) -> OutgoingRequest {
     let mut request = Request::new(Either::Right(Full::default()));
     *request.uri_mut() = path.parse().unwrap_or_else(|_| Uri::from_static("/"));
-    remote_headers::set(request.headers_mut(), &aggregator_user());
+    remote_headers::set(request.headers_mut(), &aggregator_user())
+        .expect("the name of the aggregator is valid in a header");
     request
 }
 

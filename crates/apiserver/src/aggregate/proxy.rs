@@ -45,10 +45,11 @@ pub(crate) async fn forward(
     let Some(backend) = aggregator.backend(registered) else {
         return Ok(unavailable("service unavailable"));
     };
-    let body = body.take().map_or_else(empty, Either::Left);
-    let sent = registered
-        .pool
-        .send(backend, proxied_request(exchange, user, body));
+    let mut request = proxied_request(exchange, user)?;
+    if let Some(body) = body.take() {
+        *request.body_mut() = Either::Left(body);
+    }
+    let sent = registered.pool.send(backend, request);
     let response = tokio::select! {
         biased;
         response = sent => response,
@@ -109,7 +110,7 @@ impl Aggregator {
         let backend = self.backend(&registered).ok_or_else(unavailable)?;
         let (mut head, body) = request.into_parts();
         if let Some(user) = head.extensions.remove::<Arc<User>>() {
-            remote_headers::set(&mut head.headers, &user);
+            remote_headers::set(&mut head.headers, &user)?;
         }
         head.uri = relative(&head.uri);
         let request = Request::from_parts(head, Either::Right(body));
@@ -140,14 +141,10 @@ async fn timeout_response(exchange: &Exchange<'_>) -> Result<Response<Body>, Sta
     Err(Box::new(Status::timeout(message)))
 }
 
-/// The client's request as it is sent to the aggregated API server.
-fn proxied_request(
-    exchange: &Exchange<'_>,
-    user: &User,
-    body: Either<Incoming, Full<Bytes>>,
-) -> OutgoingRequest {
+/// The client's request as it is sent to the aggregated API server, still without its body.
+fn proxied_request(exchange: &Exchange<'_>, user: &User) -> Result<OutgoingRequest, StatusError> {
     let head = exchange.head;
-    let mut request = Request::new(body);
+    let mut request = Request::new(empty());
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = relative(&head.uri);
     let headers = request.headers_mut();
@@ -156,10 +153,10 @@ fn proxied_request(
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, upgrade.clone());
     }
-    remote_headers::set(headers, user);
+    remote_headers::set(headers, user)?;
     headers.insert(&AUDIT_ID, exchange.audit_id.clone());
     add_forwarded_for(headers, exchange);
-    request
+    Ok(request)
 }
 
 /// Appends the client's address to `X-Forwarded-For`.
@@ -168,12 +165,13 @@ fn add_forwarded_for(headers: &mut HeaderMap, exchange: &Exchange<'_>) {
         return;
     };
     let previous = headers.get_all(FORWARDED_FOR).iter();
-    let mut addresses: Vec<String> = previous
-        .filter_map(|one| one.to_str().ok())
-        .map(str::to_owned)
-        .collect();
-    addresses.push(address.ip().to_string());
-    if let Ok(value) = HeaderValue::try_from(addresses.join(", ")) {
+    let mut addresses = previous.fold(Vec::new(), |mut addresses, one| {
+        addresses.extend_from_slice(one.as_bytes());
+        addresses.extend_from_slice(b", ");
+        addresses
+    });
+    addresses.extend_from_slice(address.ip().to_string().as_bytes());
+    if let Ok(value) = HeaderValue::from_bytes(&addresses) {
         headers.insert(FORWARDED_FOR, value);
     }
 }

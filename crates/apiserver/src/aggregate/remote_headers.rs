@@ -4,15 +4,16 @@
 use std::fmt::Write;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use setpoint_api::User;
+use setpoint_api::{Status, User};
 
 const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
 
-/// Sets the headers for a user. Such headers sent by the client itself are removed.
-pub(super) fn set(headers: &mut HeaderMap, user: &User) {
+/// Sets the headers for a user. Such headers sent by the client itself are removed. A user with a value that is not valid
+/// in a header is an error: without it, the aggregated API server would take the request for another user's.
+pub(super) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
     let forged: Vec<HeaderName> = headers
         .keys()
         .filter(|name| is_remote_header(name))
@@ -21,33 +22,35 @@ pub(super) fn set(headers: &mut HeaderMap, user: &User) {
     for name in forged {
         headers.remove(name);
     }
-    put(headers, USER, &user.name);
+    put(headers, &USER, &user.name)?;
     if !user.uid.is_empty() {
-        put(headers, UID, &user.uid);
+        put(headers, &UID, &user.uid)?;
     }
     for group in &user.groups {
-        put(headers, GROUP, group);
+        put(headers, &GROUP, group)?;
     }
     for (key, values) in &user.extra {
-        let Ok(name) = format!("{EXTRA}{}", escaped(key)).parse::<HeaderName>() else {
-            continue;
-        };
+        let name = format!("{EXTRA}{}", escaped(key));
+        let name: HeaderName = name.parse().map_err(|_| invalid(&name))?;
         for value in values {
-            put(headers, name.clone(), value);
+            put(headers, &name, value)?;
         }
     }
+    Ok(())
 }
 
 fn is_remote_header(name: &HeaderName) -> bool {
     [USER, UID, GROUP].contains(name) || name.as_str().starts_with(EXTRA)
 }
 
-/// Appends a header. A value that is not valid in a header is left out, and the aggregated API server rejects the
-/// request.
-fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
-        headers.append(name, value);
-    }
+fn put(headers: &mut HeaderMap, name: &HeaderName, value: &str) -> Result<(), Status> {
+    let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid(name.as_str()))?;
+    headers.append(name, value);
+    Ok(())
+}
+
+fn invalid(header: &str) -> Status {
+    Status::internal(format!("invalid header field value for {header:?}"))
 }
 
 /// A key of `extra`, percent-encoded for a header name.
@@ -85,7 +88,7 @@ mod tests {
         let mut user = User::new("jane", &["a", "b"]);
         user.extra
             .insert("example.org/scope%".to_owned(), vec!["x".to_owned()]);
-        set(&mut headers, &user);
+        set(&mut headers, &user).unwrap();
         let mut lines: Vec<String> = headers
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
@@ -101,5 +104,17 @@ mod tests {
                 "x-remote-user: jane",
             ]
         );
+    }
+
+    #[test]
+    fn a_user_that_headers_cannot_name_is_an_error() {
+        let mut with_extra = User::new("jane", &[]);
+        with_extra.extra.insert("k".to_owned(), vec!["a\0b".to_owned()]);
+        for user in [User::new("ja\nne", &[]), User::new("jane", &["a\r"]), with_extra] {
+            assert!(set(&mut HeaderMap::new(), &user).is_err(), "{user:?}");
+        }
+        let mut headers = HeaderMap::new();
+        set(&mut headers, &User::new("j\u{fc}rgen", &[])).unwrap();
+        assert_eq!(headers[USER].as_bytes(), "j\u{fc}rgen".as_bytes());
     }
 }

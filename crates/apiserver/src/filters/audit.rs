@@ -19,7 +19,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::body::{Body, ByteStream};
 use crate::chain::Exchange;
-use crate::negotiate::header;
 use crate::request::RequestInfo;
 
 pub(crate) mod body;
@@ -74,17 +73,25 @@ impl AuditContext {
 
     /// Logs a request that failed authentication.
     pub(crate) async fn log_unauthenticated(&self, exchange: &Exchange<'_>, status: &Status) {
+        let has_certificate = exchange.peer.certificate.is_some() || exchange.peer.distrusted;
+        let attempted = match (exchange.head.headers.contains_key(AUTHORIZATION), has_certificate) {
+            (true, true) => "Authentication failed, attempted: bearer, x509",
+            (true, false) => "Authentication failed, attempted: bearer",
+            (false, true) => "Authentication failed, attempted: x509",
+            (false, false) => "Authentication failed, no credentials provided",
+        };
+        self.log_failed(exchange, attempted, status.code).await;
+    }
+
+    /// Logs a request that failed before its user was known.
+    pub(crate) async fn log_failed(&self, exchange: &Exchange<'_>, message: &str, code: u16) {
         if !self.start(exchange, &User::default()) {
             return;
         }
-        let message = match exchange.head.headers.contains_key(AUTHORIZATION) {
-            true => "Authentication failed, attempted: bearer",
-            false => "Authentication failed, no credentials provided",
-        };
         self.update(|record| {
             record.set_failure(&Status {
                 message: message.to_owned(),
-                code: status.code,
+                code,
                 ..Status::default()
             });
         });
@@ -172,20 +179,22 @@ fn facts(exchange: &Exchange<'_>) -> RequestMetadata {
         request_uri: uri.map_or_else(String::new, |uri| uri.as_str().to_owned()),
         verb: exchange.request_info.verb().to_owned(),
         source_ips: sources(exchange),
-        user_agent: header(&head.headers, &USER_AGENT).to_owned(),
+        user_agent: head.headers.get(USER_AGENT).map(text).unwrap_or_default(),
         object: object(exchange.request_info),
     }
 }
 
+/// The text of a header. An event is not to lose a header for a byte that is not UTF-8.
 fn text(value: &HeaderValue) -> String {
-    value.to_str().unwrap_or_default().to_owned()
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 /// Source IPs of the request: those in the headers set by proxies, then the connection's peer.
 fn sources(exchange: &Exchange<'_>) -> Vec<String> {
     let headers = &exchange.head.headers;
-    let forwarded = header(headers, &FORWARDED).split(',').map(str::trim);
-    let named = forwarded.chain([header(headers, &REAL_IP).trim()]);
+    let header = |name: &HeaderName| headers.get(name).map(text).unwrap_or_default();
+    let (forwarded, real) = (header(&FORWARDED), header(&REAL_IP));
+    let named = forwarded.split(',').chain([real.as_str()]).map(str::trim);
     let mut sources: Vec<String> = named
         .filter(|address| address.parse::<std::net::IpAddr>().is_ok())
         .map(str::to_owned)

@@ -2,48 +2,137 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
 use setpoint_api::{Status, User};
 use setpoint_auth::{Authenticate, Credentials};
 
-use crate::negotiate::header;
 use crate::request::options::StatusError;
 use crate::tls::Peer;
 
-/// Authenticates the caller. The client certificate is authenticated once per connection, an `Authorization` header
-/// with every request.
+/// Authenticates the caller. The client certificate is authenticated once per connection, and only its expiry is checked
+/// with every request; an `Authorization` header is authenticated with every request.
 pub(crate) fn user(
     authenticate: &dyn Authenticate,
     peer: &Peer,
     headers: &HeaderMap,
+    now: Timestamp,
 ) -> Result<Arc<User>, StatusError> {
-    if headers.contains_key(AUTHORIZATION) {
-        return authenticate_with(authenticate, peer, Some(header(headers, &AUTHORIZATION)));
+    let distrusted = peer.distrusted || peer.expires.is_some_and(|expires| expires < now);
+    let certificate = peer.certificate.as_deref().filter(|_| !distrusted);
+    let mut credentials = Credentials {
+        certificate,
+        authorization: None,
+        rejected: distrusted,
+    };
+    match headers.get(AUTHORIZATION) {
+        Some(value) => {
+            credentials.authorization = Some(text(value)?);
+            authenticate_with(authenticate, &credentials)
+        }
+        None if distrusted => Err(unauthorized()),
+        None => {
+            let user = || authenticate_with(authenticate, &credentials);
+            peer.user.get_or_init(user).clone()
+        }
     }
-    peer.user
-        .get_or_init(|| authenticate_with(authenticate, peer, None))
-        .clone()
+}
+
+/// The text of an `Authorization` header. One that cannot be read is rejected, since its sender does not expect to be
+/// anonymous.
+fn text(value: &HeaderValue) -> Result<&str, StatusError> {
+    str::from_utf8(value.as_bytes()).map_err(|_| unauthorized())
 }
 
 fn authenticate_with(
     authenticate: &dyn Authenticate,
-    peer: &Peer,
-    authorization: Option<&str>,
+    credentials: &Credentials<'_>,
 ) -> Result<Arc<User>, StatusError> {
-    if peer.distrusted {
-        return Err(Box::new(Status::unauthorized()));
-    }
-    let credentials = Credentials {
-        certificate: peer.certificate.as_deref(),
-        authorization,
-    };
-    match authenticate.authenticate(&credentials) {
+    match authenticate.authenticate(credentials) {
         Ok(Some(user)) => Ok(user),
-        Ok(None) => Err(Box::new(Status::unauthorized())),
+        Ok(None) => Err(unauthorized()),
         Err(reason) => {
             tracing::debug!(%reason, "credentials rejected");
-            Err(Box::new(Status::unauthorized()))
+            Err(unauthorized())
         }
+    }
+}
+
+fn unauthorized() -> StatusError {
+    Box::new(Status::unauthorized())
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_auth::AuthenticationError;
+
+    use super::*;
+
+    /// Knows the certificate `cert` and the token of the header `token`; other callers are anonymous.
+    struct TestAuthenticator;
+
+    impl Authenticate for TestAuthenticator {
+        fn authenticate(
+            &self,
+            credentials: &Credentials<'_>,
+        ) -> Result<Option<Arc<User>>, AuthenticationError> {
+            let name = match (credentials.certificate, credentials.authorization) {
+                (Some(b"cert"), _) => "certificate",
+                (_, Some("token")) => "token",
+                _ if credentials.rejected => return Ok(None),
+                _ => "anonymous",
+            };
+            Ok(Some(Arc::new(User::new(name, &[]))))
+        }
+    }
+
+    fn peer() -> Peer {
+        Peer {
+            certificate: Some(b"cert".to_vec()),
+            expires: Some(Timestamp::from_second(10).unwrap()),
+            ..Peer::default()
+        }
+    }
+
+    /// The user of a request at this second, or the code of the error.
+    #[track_caller]
+    fn check(peer: &Peer, authorization: Option<&[u8]>, second: i64, expected: Result<&str, u16>) {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = authorization {
+            headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
+        }
+        let now = Timestamp::from_second(second).unwrap();
+        let user = user(&TestAuthenticator, peer, &headers, now);
+        let user = user.as_ref().map(|user| user.name.as_str());
+        assert_eq!(user.map_err(|status| status.code), expected);
+    }
+
+    #[test]
+    fn a_certificate_that_expires_during_its_connection_is_unauthorized() {
+        let peer = peer();
+        check(&peer, None, 0, Ok("certificate"));
+        check(&peer, None, 10, Ok("certificate"));
+        check(&peer, None, 11, Err(401));
+        check(&peer, Some(b"token"), 0, Ok("certificate"));
+        check(&peer, Some(b"token"), 11, Ok("token"));
+        check(&peer, Some(b"other"), 11, Err(401));
+    }
+
+    #[test]
+    fn a_token_is_taken_beside_a_certificate_that_is_not_trusted() {
+        let peer = Peer {
+            distrusted: true,
+            ..Peer::default()
+        };
+        check(&peer, None, 0, Err(401));
+        check(&peer, Some(b"token"), 0, Ok("token"));
+        check(&peer, Some(b"other"), 0, Err(401));
+    }
+
+    #[test]
+    fn an_authorization_header_that_is_not_utf8_is_not_anonymous() {
+        check(&Peer::default(), Some(b"Bearer \xff"), 0, Err(401));
+        check(&Peer::default(), None, 0, Ok("anonymous"));
     }
 }

@@ -299,7 +299,7 @@ pub(super) fn reject_invalid(kind: &str, errors: Errors) -> Result<(), StatusErr
     }
 }
 
-pub(super) fn bad_request(message: &impl std::fmt::Display) -> StatusError {
+pub(crate) fn bad_request(message: &impl std::fmt::Display) -> StatusError {
     Box::new(Status::bad_request(message.to_string()))
 }
 

@@ -1,5 +1,6 @@
 //! A real server on a real port, with a function as its `Serve`.
 
+mod access;
 mod encodings;
 
 use base64::Engine;
@@ -140,6 +141,10 @@ pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer 
         aggregator,
         ..config(&authority)
     };
+    start(authority, config).await
+}
+
+async fn start(authority: TestCa, config: Config) -> TestServer {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let server = Server::new(config, listener).unwrap();
     let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
@@ -155,18 +160,21 @@ pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer 
 impl TestServer {
     /// The server for a client with this certificate.
     fn endpoint(&self, certificate: Option<Pair>) -> Endpoint {
+        Endpoint::new(&self.connection(certificate)).unwrap()
+    }
+
+    fn connection(&self, certificate: Option<Pair>) -> Connection {
         let identity = certificate.map(|(certificate, key)| kubeconfig::Identity::Certificate {
             chain: pem("CERTIFICATE", &certificate),
             key: pem("PRIVATE KEY", key.secret_der()),
         });
-        let connection = Connection {
+        Connection {
             server: format!("https://{}", self.address),
             server_name: Some("localhost".to_owned()),
             authority: Some(pem("CERTIFICATE", &self.authority.certificate)),
             identity: identity.unwrap_or_default(),
             ..Connection::default()
-        };
-        Endpoint::new(&connection).unwrap()
+        }
     }
 
     /// A connection of an administrator. It blocks, so the test needs a runtime with further threads for the server.

@@ -8,7 +8,7 @@ use super::bearer::bearer_token;
 use super::{Authenticate, AuthenticationError, Credentials};
 
 /// Authenticates requests without credentials as `system:anonymous`. A bearer token that no authenticator recognized is
-/// rejected: its sender does not expect to be anonymous.
+/// rejected: its sender does not expect to be anonymous. Nor does the sender of other credentials that were rejected.
 #[derive(Debug)]
 pub struct Anonymous {
     user: Arc<User>,
@@ -26,6 +26,7 @@ impl Authenticate for Anonymous {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
         match credentials.authorization.and_then(bearer_token) {
             Some(_) => Err(AuthenticationError("unknown bearer token".to_owned())),
+            None if credentials.rejected => Ok(None),
             None => Ok(Some(self.user.clone())),
         }
     }

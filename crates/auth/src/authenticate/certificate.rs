@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use ring::digest;
 use setpoint_api::User;
 use setpoint_x509::{Attribute, Certificate, Name};
@@ -23,6 +24,14 @@ impl Authenticate for Certificates {
         };
         Ok(Some(Arc::new(user_of(der)?)))
     }
+}
+
+/// When the first certificate of a chain expires; none if the chain has no readable certificate.
+pub fn first_expiry(chain: &[impl AsRef<[u8]>]) -> Option<Timestamp> {
+    let read = chain
+        .iter()
+        .filter_map(|der| Certificate::from_der(der.as_ref()).ok());
+    read.map(|certificate| certificate.not_after).min()
 }
 
 fn user_of(der: &[u8]) -> Result<User, AuthenticationError> {
@@ -139,6 +148,23 @@ mod tests {
             ..Credentials::default()
         };
         assert!(Certificates.authenticate(&credentials).is_err());
+    }
+
+    #[test]
+    fn a_chain_expires_with_its_first_certificate() {
+        let expiring = |year: i32| {
+            let mut params = CertificateParams::default();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            params
+                .self_signed(&KeyPair::generate().unwrap())
+                .unwrap()
+                .der()
+                .to_vec()
+        };
+        let chain = [expiring(2045), expiring(2040), b"nonsense".to_vec()];
+        let expected: Timestamp = "2040-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(first_expiry(&chain), Some(expected));
+        assert_eq!(first_expiry(&chain[2..]), None);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Credentials<'a> {
     pub certificate: Option<&'a [u8]>,
     /// The value of the `Authorization` header.
     pub authorization: Option<&'a str>,
+    /// Whether other credentials of the request were rejected. Then it cannot be anonymous.
+    pub rejected: bool,
 }
 
 /// Credentials of a known kind that are invalid.
@@ -69,14 +71,75 @@ pub fn cluster_authenticators(tokens: Arc<TokenChain>) -> Vec<Box<dyn Authentica
     ]
 }
 
-/// The union of several authenticators: the first that recognizes the credentials decides.
+/// The union of several authenticators: the first that recognizes the credentials decides. Rejected credentials of one kind
+/// do not stand in the way of valid ones of another, such as a token beside an expired certificate.
 impl Authenticate for Vec<Box<dyn Authenticate>> {
     fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
+        let (mut credentials, mut first_error) = (*credentials, None);
         for one in self {
-            if let Some(user) = one.authenticate(credentials)? {
-                return Ok(Some(user));
+            match one.authenticate(&credentials) {
+                Ok(Some(user)) => return Ok(Some(user)),
+                Ok(None) => {}
+                Err(error) => {
+                    credentials.rejected = true;
+                    first_error.get_or_insert(error);
+                }
             }
         }
-        Ok(None)
+        first_error.map_or(Ok(None), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer::TokenAuthenticator;
+    use super::*;
+
+    struct GoodToken;
+
+    impl TokenAuthenticator for GoodToken {
+        fn authenticate_token(
+            &self,
+            token: &str,
+            audiences: &[String],
+        ) -> Result<Option<TokenIdentity>, AuthenticationError> {
+            Ok((token == "good").then(|| TokenIdentity {
+                user: Arc::new(User::new("alice", &[])),
+                audiences: audiences.to_vec(),
+            }))
+        }
+    }
+
+    #[track_caller]
+    fn check(credentials: Credentials<'_>, expected: Result<Option<&str>, ()>) {
+        let tokens = TokenChain::new(Vec::new(), vec![Box::new(GoodToken)]);
+        let user = cluster_authenticators(Arc::new(tokens)).authenticate(&credentials);
+        let name = user
+            .as_ref()
+            .map(|user| user.as_ref().map(|user| user.name.as_str()));
+        assert_eq!(name.map_err(|_| ()), expected, "{credentials:?}");
+    }
+
+    #[test]
+    fn a_good_token_is_taken_beside_a_bad_certificate() {
+        let certificate = Credentials {
+            certificate: Some(b"nonsense"),
+            ..Credentials::default()
+        };
+        let token = |authorization, credentials| Credentials {
+            authorization: Some(authorization),
+            ..credentials
+        };
+        check(certificate, Err(()));
+        check(token("Bearer good", certificate), Ok(Some("alice")));
+        check(token("Bearer bad", certificate), Err(()));
+        let rejected = Credentials {
+            rejected: true,
+            ..Credentials::default()
+        };
+        check(rejected, Ok(None));
+        check(token("Bearer good", rejected), Ok(Some("alice")));
+        check(token("Basic good", rejected), Ok(None));
+        check(Credentials::default(), Ok(Some("system:anonymous")));
     }
 }
