@@ -190,6 +190,7 @@ async fn fixture() -> Fixture {
         secure: true,
         host: "127.0.0.1".to_owned(),
         port: address.port(),
+        resolved: Vec::new(),
         node: None,
     };
     let resolve = move |_: &ServiceReference| Ok(backend.clone());

@@ -85,6 +85,7 @@ impl ObjectReader<'_> {
             secure: true,
             host: host.to_owned(),
             port: port.filter(|port| *port > 0).unwrap_or(DEFAULT_KUBELET_PORT),
+            resolved: Vec::new(),
             node: Some(name.to_owned()),
         })
     }
@@ -177,6 +178,7 @@ fn ready(slice: &Value, port: &str, secure: bool) -> Vec<PodEndpoint> {
                 secure,
                 host: one["addresses"][0].as_str()?.to_owned(),
                 port,
+                resolved: Vec::new(),
                 node: None,
             },
             pod: target["name"].as_str()?.to_owned(),
@@ -210,13 +212,31 @@ pub(super) fn pod_backend(pod: &Value, port: &str, secure: bool) -> Result<Backe
         secure,
         host: host.to_owned(),
         port: number,
+        resolved: Vec::new(),
         node: None,
     })
 }
 
-/// Whether the proxy may connect to an address: not loopback, link-local, multicast or unspecified (upstream:
-/// `IsProxyableIP`).
-pub(super) fn is_proxyable(address: IpAddr) -> bool {
+/// Resolves the host of a backend and checks that the proxy may connect to all its addresses (upstream:
+/// `isProxyableHostname`). The connection goes to these addresses, since a name may resolve to others a moment later.
+pub(super) async fn resolve_proxyable(backend: BackendAddress) -> Result<BackendAddress, StatusError> {
+    let host = backend.host.as_str();
+    let resolved = tokio::net::lookup_host((host, backend.port)).await;
+    let resolved = resolved.map_err(|_| bad_request(&format!("lookup {host}: no such host")))?;
+    let resolved: Vec<IpAddr> = resolved.map(|address| address.ip().to_canonical()).collect();
+    if resolved.is_empty() {
+        return Err(bad_request("no addresses for hostname"));
+    }
+    match resolved.iter().copied().all(is_proxyable) {
+        true => Ok(BackendAddress { resolved, ..backend }),
+        false => Err(bad_request("address not allowed")),
+    }
+}
+
+/// Whether the proxy may connect to an address: not loopback, link-local, multicast or unspecified, also not as an IPv4
+/// address mapped to IPv6 (upstream: Go's `IsGlobalUnicast`).
+fn is_proxyable(address: IpAddr) -> bool {
+    let address = address.to_canonical();
     let local = match address {
         IpAddr::V4(four) => four.is_link_local() || four.is_broadcast(),
         IpAddr::V6(six) => six.is_unicast_link_local(),

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ pub struct BackendAddress {
     /// A host name or an IP address.
     pub host: String,
     pub port: u16,
+    /// The addresses of the host, if they are resolved already. Then the connection goes to one of them.
+    pub resolved: Vec<IpAddr>,
     /// The node's name, if the backend is its kubelet.
     pub node: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -29,8 +30,9 @@ impl Connect for Network {
     fn connect(&self, backend: BackendAddress) -> ConnectFuture {
         let tls = self.tls.clone();
         Box::pin(async move {
-            let stream = TcpStream::connect((backend.host.as_str(), backend.port)).await;
-            let stream = stream.map_err(|error| dial_error(&backend, &error))?;
+            let stream = dial(&backend)
+                .await
+                .map_err(|error| dial_error(&backend, &error))?;
             if !backend.secure {
                 return Ok(Box::new(stream) as Box<dyn Connection>);
             }
@@ -41,6 +43,15 @@ impl Connect for Network {
             Ok(Box::new(stream) as Box<dyn Connection>)
         })
     }
+}
+
+async fn dial(backend: &BackendAddress) -> io::Result<TcpStream> {
+    if backend.resolved.is_empty() {
+        return TcpStream::connect((backend.host.as_str(), backend.port)).await;
+    }
+    let socket_address = |ip: &IpAddr| SocketAddr::new(*ip, backend.port);
+    let addresses: Vec<SocketAddr> = backend.resolved.iter().map(socket_address).collect();
+    TcpStream::connect(addresses.as_slice()).await
 }
 
 /// The error of a failed connect, with Go's text.
@@ -60,5 +71,28 @@ impl fmt::Debug for Network {
         f.debug_struct("Network")
             .field("secure", &self.tls.is_some())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_resolved_backend_is_reached_at_the_resolved_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let backend = |resolved: Vec<IpAddr>| BackendAddress {
+            secure: false,
+            host: "name.invalid".to_owned(),
+            port: listener.local_addr().unwrap().port(),
+            resolved,
+            node: None,
+        };
+        let network = Network::default();
+        let local: IpAddr = "127.0.0.1".parse().unwrap();
+        assert!(network.connect(backend(vec![local])).await.is_ok());
+        assert!(network.connect(backend(Vec::new())).await.is_err());
     }
 }

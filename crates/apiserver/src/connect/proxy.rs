@@ -58,26 +58,24 @@ async fn backend(
         serve: &*exchange.shared.serve,
         user,
     };
-    match plural {
-        "pods" => locate::pod_backend(&reader.pod(&resource.namespace, name).await?, port, secure),
-        "services" => reader.service(&resource.namespace, name, port, secure).await,
+    let backend = match plural {
+        "pods" => locate::pod_backend(&reader.pod(&resource.namespace, name).await?, port, secure)?,
+        "services" => reader.service(&resource.namespace, name, port, secure).await?,
         _ => node(reader.node(name).await?, port, secure),
-    }
+    };
+    locate::resolve_proxyable(backend).await
 }
 
 /// A port of a node, or its kubelet if none is named.
-fn node(kubelet: BackendAddress, port: &str, secure: bool) -> Result<BackendAddress, StatusError> {
-    if kubelet.host.parse().is_ok_and(|host| !locate::is_proxyable(host)) {
-        return Err(locate::bad_request("address not allowed"));
-    }
+fn node(kubelet: BackendAddress, port: &str, secure: bool) -> BackendAddress {
     match port.parse() {
-        Ok(port) if port != kubelet.port => Ok(BackendAddress {
+        Ok(port) if port != kubelet.port => BackendAddress {
             secure,
             port,
             node: None,
             ..kubelet
-        }),
-        _ => Ok(kubelet),
+        },
+        _ => kubelet,
     }
 }
 
@@ -154,18 +152,11 @@ mod tests {
             secure: true,
             host: "10.1.0.1".to_owned(),
             port: 10250,
+            resolved: Vec::new(),
             node: Some("n".to_owned()),
         };
-        assert_eq!(node(server.clone(), "", false).unwrap(), server);
-        assert_eq!(node(server.clone(), "10250", false).unwrap(), server);
-        assert_eq!(
-            node(server.clone(), "80", false).unwrap().to_string(),
-            "10.1.0.1:80"
-        );
-        let local = BackendAddress {
-            host: "127.0.0.1".to_owned(),
-            ..server
-        };
-        assert_eq!(node(local, "", false).unwrap_err().message, "address not allowed");
+        assert_eq!(node(server.clone(), "", false), server);
+        assert_eq!(node(server.clone(), "10250", false), server);
+        assert_eq!(node(server, "80", false).to_string(), "10.1.0.1:80");
     }
 }

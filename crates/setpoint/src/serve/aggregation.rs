@@ -36,6 +36,7 @@ impl Aggregation {
                 secure: true,
                 host,
                 port,
+                resolved: Vec::new(),
                 node: None,
             })
         };

@@ -48,7 +48,16 @@ fn a_pod_is_reached_at_its_first_port_unless_one_is_named() {
 
 #[test]
 fn proxies_do_not_connect_to_local_addresses() {
-    for host in ["127.0.0.1", "0.0.0.0", "169.254.169.254", "::1", "224.0.0.1", ""] {
+    for host in [
+        "127.0.0.1",
+        "0.0.0.0",
+        "169.254.169.254",
+        "::1",
+        "::ffff:127.0.0.1",
+        "224.0.0.1",
+        "localhost",
+        "",
+    ] {
         let mut pod = pod();
         pod["status"]["podIPs"][0]["ip"] = host.into();
         let error = pod_backend(&pod, "80", false).unwrap_err();
@@ -58,6 +67,45 @@ fn proxies_do_not_connect_to_local_addresses() {
             "{host}"
         );
     }
+}
+
+/// A host with the expected message; no message if the proxy may connect to it.
+async fn check_host(host: &str, expected: &str) {
+    let backend = BackendAddress {
+        secure: false,
+        host: host.to_owned(),
+        port: 80,
+        resolved: Vec::new(),
+        node: None,
+    };
+    match resolve_proxyable(backend).await {
+        Ok(backend) => assert_eq!((backend.resolved.is_empty(), ""), (false, expected), "{host}"),
+        Err(status) => assert_eq!(status.message, expected, "{host}"),
+    }
+}
+
+#[tokio::test]
+async fn hosts_are_judged_by_the_addresses_they_resolve_to() {
+    for host in ["10.2.0.7", "2001:db8::7", "::ffff:10.2.0.7", "fd00::7"] {
+        check_host(host, "").await;
+    }
+    for host in [
+        "localhost",
+        "127.1",
+        "0x7f000001",
+        "2130706433",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "0.0.0.0",
+        "::",
+        "fe80::1",
+        "ff02::1",
+        "255.255.255.255",
+    ] {
+        check_host(host, "address not allowed").await;
+    }
+    check_host("", "lookup : no such host").await;
 }
 
 #[test]
