@@ -15,6 +15,7 @@ pub mod connect;
 mod discovery;
 mod filters;
 mod handler;
+mod header_budget;
 pub mod health;
 mod memo;
 pub mod metrics;

@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use setpoint_api::{Clock, Serve};
 use setpoint_auth::{Authenticate, Authorize, Issuer};
 use setpoint_strategy::Kinds;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -32,10 +32,12 @@ use crate::filters::audit::Audit;
 use crate::filters::audit_id::AuditIds;
 use crate::filters::priority_and_fairness::response_headers::ResponseHeaders;
 use crate::filters::priority_and_fairness::{PriorityAndFairness, TOTAL_SEATS};
+use crate::header_budget::{HeaderBudget, MAX_HEADER_LIST_BYTES};
 use crate::health::Check;
 use crate::metrics::{Metrics, MetricsSource};
 use crate::non_resource::CustomRoute;
 use crate::openapi::OpenApi;
+use crate::respond::too_many_requests;
 use crate::tls::{self, Identity, Peer, Tls};
 
 /// Timeout of the TLS handshake.
@@ -44,6 +46,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
 /// Delay after a failed accept, such as when file descriptors are exhausted.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// Connections that wait to be accepted. The kernel lowers it to its own limit.
+const LISTEN_BACKLOG: u32 = 4096;
 /// Concurrent requests on one HTTP/2 connection.
 const MAX_CONCURRENT_STREAMS: u32 = 1000;
 /// Send buffer of one HTTP/2 stream.
@@ -124,6 +128,7 @@ pub(crate) struct ServerState {
     pub fairness: Arc<PriorityAndFairness>,
     pub flow_headers: ResponseHeaders,
     pub audit_ids: AuditIds,
+    header_budget: HeaderBudget,
     pub discovery: Discovery,
     pub openapi: OpenApi,
     /// Cancelled when the server stops: watches end, connections accept no more requests.
@@ -139,7 +144,7 @@ impl Listener {
     /// Binds the port. Connections wait until a server runs on it.
     pub async fn bind(address: SocketAddr) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = listen(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -148,6 +153,16 @@ impl Listener {
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LISTEN_BACKLOG)
 }
 
 // === impl Server ===
@@ -174,6 +189,7 @@ impl Server {
             fairness: PriorityAndFairness::new(TOTAL_SEATS),
             flow_headers: ResponseHeaders::default(),
             audit_ids: AuditIds::default(),
+            header_budget: HeaderBudget::default(),
             discovery: Discovery::default(),
             openapi: OpenApi::default(),
             stop: CancellationToken::new(),
@@ -301,6 +317,7 @@ async fn speak_http2(
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_header_list_size(MAX_HEADER_LIST_BYTES)
         .keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
@@ -313,12 +330,21 @@ async fn speak_http2(
     connection.await
 }
 
-async fn respond(
+/// Responds to a request. Headers for which there is no memory are dropped at once, before the next request of the
+/// connection is read.
+fn respond(
     shared: Arc<ServerState>,
     peer: Arc<Peer>,
     request: Request<Incoming>,
-) -> Result<http::Response<crate::Body>, Infallible> {
-    Ok(chain::handle(&shared, &peer, request).await)
+) -> impl Future<Output = Result<http::Response<crate::Body>, Infallible>> {
+    let reserved = shared.header_budget.reserve(&request);
+    let admitted = reserved.map(|reservation| (request, reservation));
+    async move {
+        let Ok((request, _reservation)) = admitted else {
+            return Ok(too_many_requests());
+        };
+        Ok(chain::handle(&shared, &peer, request).await)
+    }
 }
 
 /// Spawns the requests of HTTP/2 connections on a tracker, so that shutdown can wait for them.

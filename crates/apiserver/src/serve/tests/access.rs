@@ -2,6 +2,7 @@
 
 use setpoint_auth::audit::Policy;
 use setpoint_auth::audit::log::to_stream;
+use setpoint_client::Http;
 use tokio::io::AsyncReadExt as _;
 
 use super::*;
@@ -17,6 +18,18 @@ async fn a_user_whose_name_is_not_ascii_is_impersonated() {
         .send("GET /api/v1/configmaps HTTP/1.1\nImpersonate-User:  ")
         .await;
     check(&response, 400, &["without impersonating a user name"]);
+}
+
+/// The default limit of HTTP/2 implementations is 16 KiB.
+#[tokio::test]
+async fn a_long_selector_is_accepted_over_http2() {
+    let server = test_server().await;
+    let admin = server.authority.sign("admin", "system:masters");
+    let client = Http::new(&server.connection(Some(admin))).unwrap();
+    let values = vec!["value"; 10_000].join(",");
+    let path = format!("/api/v1/configmaps?labelSelector=a+in+({values})");
+    assert!(path.len() > 48 << 10);
+    client.get(&path).await.unwrap();
 }
 
 #[tokio::test]
