@@ -38,7 +38,8 @@ fn user_of(der: &[u8]) -> Result<User, AuthenticationError> {
     let certificate = Certificate::from_der(der)
         .map_err(|error| AuthenticationError(format!("unreadable certificate: {error}")))?;
     let subject = &certificate.subject;
-    let Some(name) = subject.common_names().find(|name| !name.is_empty()) else {
+    // The last one, as in Go: the signers check that name of a request.
+    let Some(name) = subject.common_names().last().filter(|name| !name.is_empty()) else {
         return Err(AuthenticationError(
             "the certificate's subject has no common name".to_owned(),
         ));
@@ -138,6 +139,19 @@ mod tests {
         check(
             &[(DnType::OrganizationName, "system:masters")],
             Err("the certificate's subject has no common name"),
+        );
+    }
+
+    /// A signer checks the last name of a request, so another one must not become the user.
+    #[test]
+    fn the_last_common_name_is_the_user() {
+        let second = DnType::CustomDnType(vec![2, 5, 4, 3]);
+        check(
+            &[
+                (DnType::CommonName, "system:kube-scheduler"),
+                (second, "system:node:a"),
+            ],
+            Ok(("system:node:a", &["system:authenticated"])),
         );
     }
 
