@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
+
 use setpoint_api::{GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{ObjectReader, Operation, Review, SideWrite};
 use setpoint_schema::Tree;
@@ -44,7 +46,7 @@ impl RequestContext<'_> {
         old: Option<&Stored>,
         dry_run: bool,
     ) -> Result<AdmissionEffects, Status> {
-        let name = meta::name(object).to_owned();
+        let name = self.reviewed_name(Some(object), old);
         let mut review = self.review(operation, &name, old, dry_run);
         review.object = Some(object);
         self.registry.admit.mutate(&mut review).await?;
@@ -59,13 +61,19 @@ impl RequestContext<'_> {
         old: Option<&Stored>,
         dry_run: bool,
     ) -> Result<AdmissionEffects, Status> {
-        let own = object.as_ref().map(|object| meta::name(object).to_owned());
-        let old_name = || old.map(|old| old.key().name().to_owned());
-        let name = own.or_else(old_name).unwrap_or_default();
+        let name = self.reviewed_name(object.as_deref(), old);
         let mut review = self.review(operation, &name, old, dry_run);
         review.object = object;
         self.registry.admit.validate(&mut review).await?;
         Ok(AdmissionEffects::of(review))
+    }
+
+    /// The name in the URL, or else that of the object. They differ for the body of a subresource, which may have none.
+    fn reviewed_name(&self, object: Option<&Tree>, old: Option<&Stored>) -> CompactString {
+        let own = || object.map(|object| meta::name(object).into());
+        let stored = || old.map(|old| old.key().name().into());
+        let name = self.target.name.clone().or_else(own).or_else(stored);
+        name.unwrap_or_default()
     }
 
     fn review<'b>(

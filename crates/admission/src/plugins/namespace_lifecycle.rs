@@ -20,7 +20,9 @@ impl Plugin for NamespaceLifecycle {
 
     // Runs before all other plugins, which then need not handle objects that are rejected anyway.
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        if review.namespace.is_empty() || is_namespace(review) {
+        // A review of access must not disclose whether its namespace exists.
+        let is_review = review.subresource.is_none() && !review.kind.rules.resource.stored;
+        if review.namespace.is_empty() || is_namespace(review) || is_review {
             return Ok(());
         }
         require_namespace(review)

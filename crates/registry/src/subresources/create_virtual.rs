@@ -5,7 +5,7 @@ use bytes::Bytes;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Payload, Response, Status};
-use setpoint_registry_api::ReviewRequest;
+use setpoint_registry_api::{Operation, ReviewRequest};
 use setpoint_schema::{Pack, Shape};
 
 use crate::field_managers;
@@ -22,6 +22,9 @@ pub(crate) async fn create_virtual(
     if context.target.subresource.is_none() {
         field_managers::update(context, None, &mut body, options);
     }
+    let mutated = context
+        .mutate(Operation::Create, &mut body, None, options.dry_run)
+        .await?;
     let subject = match context.target.name {
         Some(_) => {
             let key = context.key()?;
@@ -29,6 +32,10 @@ pub(crate) async fn create_virtual(
         }
         None => None,
     };
+    let admitted = context
+        .admit(Operation::Create, Some(&mut body), None, options.dry_run)
+        .await?;
+    context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
     let request = ReviewRequest {
         user: &context.user,
         gvk: &gvk,

@@ -13,6 +13,7 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
+use setpoint_registry_api::Operation;
 use setpoint_schema::{Map, Pack, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
@@ -65,9 +66,10 @@ pub(crate) async fn evict(
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    let eviction = decode(context, payload, options)?;
-    let mut deletion = deletion(&eviction, options);
+    let mut eviction = decode(context, payload, options)?;
     let key = context.key()?;
+    admit(context, &mut eviction, options).await?;
+    let mut deletion = deletion(&eviction, options);
     let pod = context.require(&key)?;
     let pod_tree = context.kind.decode_stored(&pod).map_err(error::undecodable)?;
     if !ignores_budgets(&pod_tree) {
@@ -92,6 +94,22 @@ pub(crate) async fn evict(
     }
     delete_object(context, &key, &deletion).await?;
     Ok(done())
+}
+
+/// Runs admission of the Eviction, before any budget is consumed.
+async fn admit(
+    context: &RequestContext<'_>,
+    eviction: &mut Tree,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let mutated = context
+        .mutate(Operation::Create, eviction, None, options.dry_run)
+        .await?;
+    let admitted = context
+        .admit(Operation::Create, Some(eviction), None, options.dry_run)
+        .await?;
+    context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
+    Ok(())
 }
 
 const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
