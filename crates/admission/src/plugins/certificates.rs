@@ -128,12 +128,19 @@ fn require(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str) 
 }
 
 fn requests_masters_group(base64: &str) -> bool {
+    let is_masters =
+        |request: &CertificateRequest<'_>| request.subject.organizations().any(|name| name == MASTERS);
+    read_request(base64, is_masters).unwrap_or_default()
+}
+
+/// Reads a certificate request as a CertificateSigningRequest has it: PEM, in base64.
+pub(super) fn read_request<T>(
+    base64: &str,
+    read: impl FnOnce(&CertificateRequest<'_>) -> T,
+) -> Result<T, String> {
     let pem = STANDARD.decode(base64).unwrap_or_default();
-    let Ok(der) = CertificateSigningRequestDer::from_pem_slice(&pem) else {
-        return false;
-    };
-    let Ok(request) = CertificateRequest::from_der(&der) else {
-        return false;
-    };
-    request.subject.organizations().any(|name| name == MASTERS)
+    let der = CertificateSigningRequestDer::from_pem_slice(&pem)
+        .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
+    let request = CertificateRequest::from_der(&der).map_err(|error| error.to_string())?;
+    Ok(read(&request))
 }

@@ -35,7 +35,7 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
         (Box::new(limit_ranger::LimitRanger), true),
         (Box::new(service_account::ServiceAccount), true),
         (
-            Box::new(node_restriction::NodeRestriction),
+            Box::new(node_restriction::NodeRestriction(access())),
             config.node_restriction,
         ),
         (Box::new(taint_nodes::TaintNodesByCondition), true),
