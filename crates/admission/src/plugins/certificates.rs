@@ -1,5 +1,5 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: which users may approve and sign, and the
-//! subjects that no user may request.
+//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: which users may
+//! approve, sign and attest, and the subjects that no user may request.
 
 use std::sync::Arc;
 
@@ -9,8 +9,10 @@ use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use setpoint_api::Status;
+use setpoint_api::field::Errors;
 use setpoint_registry_api::{Operation, Review};
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::meta;
 use setpoint_x509::CertificateRequest;
 
 use crate::chain::{AccessAttributes, AccessChecker, Plugin};
@@ -28,6 +30,15 @@ pub(crate) struct CertificateApproval(pub(crate) Option<Arc<dyn AccessChecker>>)
 /// Requires the verb `sign` on the signer.
 #[derive(Debug)]
 pub(crate) struct CertificateSigning(pub(crate) Option<Arc<dyn AccessChecker>>);
+
+/// Requires the verb `attest` on the signer of a ClusterTrustBundle.
+#[derive(Debug)]
+pub(crate) struct ClusterTrustBundleAttest(pub(crate) Option<Arc<dyn AccessChecker>>);
+
+/// Requires the verb `sign` on the signer, for the status of a PodCertificateRequest. It is no plugin upstream, but a rule
+/// of the kind.
+#[derive(Debug)]
+pub(crate) struct PodCertificateSigning(pub(crate) Option<Arc<dyn AccessChecker>>);
 
 /// Rejects client certificate requests for the group `system:masters`.
 #[derive(Debug)]
@@ -70,6 +81,57 @@ impl Plugin for CertificateSigning {
     }
 }
 
+impl Plugin for ClusterTrustBundleAttest {
+    fn name(&self) -> &'static str {
+        "ClusterTrustBundleAttest"
+    }
+
+    fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        let written = matches!(review.operation, Operation::Create | Operation::Update);
+        if !written || !review::is_resource_or_subresource(review, GROUP, "clustertrustbundles") {
+            return Ok(());
+        }
+        let signer = signer_name(review.object.as_deref());
+        let access = self.0.as_deref();
+        if signer.is_empty() || is_for_collector(review) || is_permitted(review, access, "attest", signer) {
+            return Ok(());
+        }
+        let why = format!("user not permitted to attest for signerName {signer:?}");
+        Err(review::forbidden(review, &why))
+    }
+}
+
+impl Plugin for PodCertificateSigning {
+    fn name(&self) -> &'static str {
+        "PodCertificateSigning"
+    }
+
+    fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        let is_status = review.operation == Operation::Update && review.subresource == Some("status");
+        if !is_status || !review::is_resource_or_subresource(review, GROUP, "podcertificaterequests") {
+            return Ok(());
+        }
+        let (Some(old), Some(new)) = (review.decode_old(), review.object.as_deref()) else {
+            return Ok(());
+        };
+        let status = |object: &Tree| object.get(fields::STATUS).cloned().unwrap_or_default();
+        let signer = signer_name(Some(&old));
+        let is_same = status(&old).semantic_eq(&status(new));
+        if is_same || is_permitted(review, self.0.as_deref(), "sign", signer) {
+            return Ok(());
+        }
+        let errors = Errors::default();
+        let user = &review.user.name;
+        errors
+            .at(fields::SPEC)
+            .at(fields::SIGNER_NAME)
+            .forbidden(&format!(
+                "User {user:?} is not permitted to \"sign\" for signer {signer:?}"
+            ));
+        Err(Status::invalid(&review.kind.gvk, review.name, &errors.into_vec()))
+    }
+}
+
 impl Plugin for CertificateSubjectRestriction {
     fn name(&self) -> &'static str {
         "CertificateSubjectRestriction"
@@ -93,21 +155,46 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
+/// Whether an update changes only the fields of the garbage collector.
+fn is_for_collector(review: &Review<'_>) -> bool {
+    let (Some(mut old), Some(new)) = (review.decode_old(), review.object.as_deref()) else {
+        return false;
+    };
+    for field in [
+        fields::OWNER_REFERENCES,
+        fields::FINALIZERS,
+        fields::MANAGED_FIELDS,
+    ] {
+        meta::clear(&mut old, field);
+        meta::copy(&mut old, new, field);
+    }
+    old.semantic_eq(new)
+}
+
 fn updates(review: &Review<'_>, subresource: &str) -> bool {
     review.operation == Operation::Update
         && review.subresource == Some(subresource)
         && review::is_resource_or_subresource(review, GROUP, REQUESTS)
 }
 
-/// Requires the verb on the signer, or on all signers of its domain.
+/// Requires the verb on the signer of the request.
 fn require(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str) -> Result<(), Status> {
-    let Some(access) = access else {
+    let signer = signer_name(review.object.as_deref());
+    if is_permitted(review, access, verb, signer) {
         return Ok(());
-    };
-    let object = review.object.as_deref();
-    let signer = object
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(review::forbidden(review, &why))
+}
+
+fn signer_name(object: Option<&Tree>) -> &str {
+    object
         .and_then(|object| object.str_at(&[fields::SPEC, fields::SIGNER_NAME]))
-        .unwrap_or_default();
+        .unwrap_or_default()
+}
+
+/// Whether the user has the verb on the signer, or on all signers of its domain.
+fn is_permitted(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     let is_allowed = |name: &str| {
         let attributes = AccessAttributes {
@@ -118,13 +205,9 @@ fn require(review: &Review<'_>, access: Option<&dyn AccessChecker>, verb: &str) 
             namespace: "",
             name,
         };
-        access.is_allowed(review.user, &attributes)
+        access.is_none_or(|access| access.is_allowed(review.user, &attributes))
     };
-    if is_allowed(signer) || is_allowed(&format!("{domain}/*")) {
-        return Ok(());
-    }
-    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
-    Err(review::forbidden(review, &why))
+    is_allowed(signer) || is_allowed(&format!("{domain}/*"))
 }
 
 fn requests_masters_group(base64: &str) -> bool {

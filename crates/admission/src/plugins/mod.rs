@@ -12,6 +12,7 @@ mod owner_references;
 mod pod_security;
 mod priority;
 mod quota;
+mod resource_claim_access;
 mod runtime_class;
 mod service_account;
 mod service_addresses;
@@ -56,9 +57,15 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
         (Box::new(runtime_class::RuntimeClass), true),
         (Box::new(certificates::CertificateApproval(access())), true),
         (Box::new(certificates::CertificateSigning(access())), true),
+        (Box::new(certificates::ClusterTrustBundleAttest(access())), true),
+        (Box::new(certificates::PodCertificateSigning(access())), true),
         (Box::new(certificates::CertificateSubjectRestriction), true),
         (Box::new(default_classes::DefaultIngressClass), true),
         (Box::new(topology_labels::PodTopologyLabels), true),
+        (
+            Box::new(resource_claim_access::ResourceClaimAccess(access())),
+            true,
+        ),
         (Box::new(service_addresses::ServiceAddresses::new(config)), true),
         (Box::new(quota::ResourceQuota), true),
     ]
