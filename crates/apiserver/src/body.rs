@@ -4,16 +4,22 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use setpoint_api::Clock;
 
 use crate::compression::GzipBody;
+use crate::filters::flow_control::ExecutingRequest;
 use crate::respond::ListBody;
 use crate::watch::WatchBody;
 
 /// Frame size of a long response: several TLS records, so that one system call writes many.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
+
+/// Maximum time for which a response that is being written occupies seats: the maximum request timeout.
+const MAX_SEAT_TIME: Duration = Duration::from_secs(60);
 
 /// A response body.
 ///
@@ -50,6 +56,23 @@ impl Body {
             Self::List(items) => Some(items.length()),
             Self::Stream(stream) => stream.length(),
             Self::Watch(_) | Self::Gzip(_) => None,
+        }
+    }
+
+    /// Keeps the seats of the request while the body is written: those of a long list until its end, those of a watch
+    /// until its first events are sent, and in any case no longer than [`MAX_SEAT_TIME`]. Other bodies are encoded
+    /// already and release them now.
+    pub(crate) fn hold(&mut self, mut request: ExecutingRequest, clock: &dyn Clock) {
+        match self {
+            Self::List(items) => {
+                request.expire_at(clock.now() + MAX_SEAT_TIME);
+                items.hold(request);
+            }
+            Self::Watch(events) => {
+                request.expire_at(clock.now() + MAX_SEAT_TIME);
+                events.hold(request);
+            }
+            _ => request.release_seats(),
         }
     }
 

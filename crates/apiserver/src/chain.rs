@@ -2,6 +2,7 @@
 //! fairness and authorization before it reaches a handler.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -12,7 +13,9 @@ use setpoint_strategy::{Kind, Kinds};
 use crate::aggregate::proxy;
 use crate::body::Body;
 use crate::filters::audit::AuditContext;
-use crate::filters::priority_and_fairness::{ExecutingRequest, RejectReason, flow_schemas};
+use crate::filters::flow_control::{ExecutingRequest, RequestDigest, TooManyRequests};
+use crate::filters::priority_and_fairness::configuration::FlowSchema;
+use crate::filters::priority_and_fairness::response_headers;
 use crate::filters::{audit_id, authenticate, authorize, impersonate, limit, panic};
 use crate::memo::ServedApis;
 use crate::metrics::Labels;
@@ -22,6 +25,9 @@ use crate::request::{self, RequestInfo, deadline};
 use crate::serve::ServerState;
 use crate::tls::Peer;
 use crate::{compression, handler, negotiate, non_resource, respond};
+
+/// A watch waits for its seats as long as a request without a timeout does.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Handles one request. Errors and panics become error responses.
 pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
@@ -41,7 +47,7 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
         request_info: &request_info,
         audit_id: &id,
         begun,
-        flow: OnceLock::new(),
+        flow_schema: OnceLock::new(),
         audit: AuditContext::default(),
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
@@ -56,7 +62,7 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
     exchange.observe_metrics(&response);
     exchange.add_deprecation_warning(&mut response);
     compression::compress(&head.headers, &mut response);
-    exchange.add_flow_headers(&mut response).await;
+    exchange.add_flow_headers(&mut response);
     exchange.audit.complete(&exchange, &mut response).await;
     audit_id::set(&mut response, id.clone());
     response
@@ -77,8 +83,8 @@ pub(crate) struct Exchange<'a> {
     begun: Timestamp,
     /// The audit event of this request.
     pub audit: AuditContext,
-    /// Index of the request's flow schema; set once the user is known.
-    flow: OnceLock<usize>,
+    /// The request's FlowSchema; set once the user is known.
+    flow_schema: OnceLock<Arc<FlowSchema>>,
 }
 
 impl Exchange<'_> {
@@ -93,8 +99,9 @@ impl Exchange<'_> {
         let caller = user?;
         self.audit.begin(self, &caller).await;
         let user = self.effective_user(caller)?;
-        let Ok(seat) = self.admit(&user).await else {
-            return Ok(respond::too_many_requests());
+        let mut executing = match self.admit(&user).await {
+            Ok(executing) => executing,
+            Err(rejected) => return Ok(respond::too_many_requests(rejected.retry_after_seconds)),
         };
         let decision = self
             .shared
@@ -105,14 +112,18 @@ impl Exchange<'_> {
         self.shared.metrics.authorized.count(allowed.is_ok());
         allowed?;
         if let Some(remote) = self.shared.aggregator.find(self.request_info) {
-            // The aggregated API server applies its own priority and fairness.
-            drop(seat);
+            if self.request_info.is_long_running() {
+                // The aggregated API server limits the initialization of its watches itself.
+                executing.release_seats();
+            }
             return proxy::forward(self, &remote, &user, body).await;
         }
-        match self.request_info {
+        let mut response = match self.request_info {
             RequestInfo::Resource(resource) => handler::handle(self, resource, user, body).await,
             RequestInfo::NonResource { path, .. } => non_resource::handle(self, path, &user).await,
-        }
+        }?;
+        response.body_mut().hold(executing, &*self.shared.clock);
+        Ok(response)
     }
 
     /// Rejects an invalid `timeout` in the URL, before authentication as upstream does.
@@ -140,16 +151,21 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for a seat. Long-running requests take none: they would never release it.
-    async fn admit(&self, user: &User) -> Result<Option<ExecutingRequest>, RejectReason> {
-        let flow = flow_schemas::classify(user, &self.request_info.attributes());
-        let schema = *self.flow.get_or_init(|| flow.schema);
-        debug_assert_eq!(schema, flow.schema, "a request is admitted once");
-        if self.request_info.is_long_running() {
-            return Ok(None);
-        }
-        let (fairness, clock) = (&self.shared.fairness, &*self.shared.clock);
-        fairness.admit(&flow, clock).await.map(Some)
+    /// Waits for the seats of the request: for a quarter of its timeout.
+    async fn admit(&self, user: &Arc<User>) -> Result<ExecutingRequest, TooManyRequests> {
+        let timeout = match self.request_info.is_long_running() {
+            true => DEFAULT_TIMEOUT,
+            false => deadline::read(self.query).unwrap_or(DEFAULT_TIMEOUT),
+        };
+        let digest = RequestDigest {
+            user,
+            info: self.request_info,
+            query: self.query,
+            method: &self.head.method,
+            path: self.head.uri.path_and_query(),
+            max_wait: timeout / 4,
+        };
+        self.shared.flow_control.admit(&digest, &self.flow_schema).await
     }
 
     /// Adds the deprecation warning of a deprecated version.
@@ -167,9 +183,9 @@ impl Exchange<'_> {
         }
     }
 
-    async fn add_flow_headers(&self, response: &mut Response<Body>) {
-        if let Some(schema) = self.flow.get() {
-            self.shared.flow_headers.set(self.shared, *schema, response).await;
+    fn add_flow_headers(&self, response: &mut Response<Body>) {
+        if let Some(flow_schema) = self.flow_schema.get() {
+            response_headers::set(flow_schema, response);
         }
     }
 

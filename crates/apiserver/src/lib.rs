@@ -36,5 +36,7 @@ pub use aggregate::Aggregator;
 pub use body::{Body, ByteStream};
 pub use connect::{Connect, Network};
 pub use filters::audit::Audit;
+pub use filters::flow_control::FlowControlConfig;
+pub use filters::priority_and_fairness::work_estimator::{ObjectStats, ObjectStatsProvider};
 pub use non_resource::{CustomRoute, RouteFuture, RouteHandler};
 pub use serve::{Config, Listener, Server};

@@ -14,6 +14,7 @@ use setpoint_codec::media;
 
 use crate::body::Body;
 use crate::chain::Exchange;
+use crate::filters::priority_and_fairness::debug_dump;
 use crate::metrics::{MetricsSource, TextEncoder};
 use crate::negotiate::{self, Negotiated};
 use crate::request::options::StatusError;
@@ -21,6 +22,7 @@ use crate::version::Version;
 use crate::{discovery, health, openapi, respond};
 
 static METRICS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+static PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 static BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Fixed paths that `/` lists.
@@ -69,6 +71,15 @@ pub(crate) async fn handle(
         .find(|route| route.path == path)
     {
         return custom_route(exchange, route, user).await;
+    }
+    if let Some(filter) = exchange.shared.flow_control.priority_and_fairness()
+        && let Some(dump) = debug_dump::dump(filter, path, exchange.query)
+    {
+        return Ok(respond::response(
+            StatusCode::OK,
+            &PLAIN_TEXT,
+            Body::Whole(dump.into()),
+        ));
     }
     if let Some(rest) = path.strip_prefix("/openapi/") {
         return Ok(openapi::handle(exchange, rest));
@@ -171,7 +182,7 @@ fn indented(value: &impl Serialize) -> Response<Body> {
 fn metrics(exchange: &Exchange<'_>) -> Response<Body> {
     let mut text = TextEncoder::default();
     exchange.shared.metrics.write(&mut text);
-    exchange.shared.fairness.write(&mut text);
+    exchange.shared.flow_control.write(&mut text);
     for source in &exchange.shared.metrics_sources {
         source.write(&mut text);
     }

@@ -13,6 +13,7 @@ use setpoint_codec::media;
 use setpoint_strategy::KindInfo;
 
 use crate::body::{Body, FRAME_BYTES};
+use crate::filters::flow_control::ExecutingRequest;
 use crate::negotiate::{Format, Negotiated, Representation};
 use crate::protobuf;
 use crate::request::options::StatusError;
@@ -40,6 +41,8 @@ pub struct ListBody {
     /// The first item that is not written yet.
     next: usize,
     state: State,
+    /// The request, which occupies seats until the list is written.
+    executing: ExecutingRequest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +69,13 @@ impl ListBody {
             items: list.items,
             next: 0,
             state: State::Head,
+            executing: ExecutingRequest::default(),
         }
+    }
+
+    /// Keeps the seats of the request until the list is written.
+    pub(crate) fn hold(&mut self, request: ExecutingRequest) {
+        self.executing = request;
     }
 
     /// A whole body if the list fits in one frame, otherwise a body of several frames.
@@ -103,6 +112,7 @@ impl ListBody {
         }
         self.state = State::Done;
         self.write_end(&mut out);
+        self.executing.release_seats();
         Some(out.into())
     }
 
@@ -256,13 +266,13 @@ pub(crate) fn page_not_found() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// The 429 response for requests rejected by priority and fairness.
-pub(crate) fn too_many_requests() -> Response<Body> {
+/// The 429 response for requests rejected by flow control.
+pub(crate) fn too_many_requests(retry_after_seconds: u64) -> Response<Body> {
     let message = "Too many requests, please try again later.\n";
     let mut response = text(StatusCode::TOO_MANY_REQUESTS, message);
     response
         .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        .insert(RETRY_AFTER, HeaderValue::from(retry_after_seconds));
     response
 }
 

@@ -30,8 +30,7 @@ use crate::connect::Connect;
 use crate::discovery::Discovery;
 use crate::filters::audit::Audit;
 use crate::filters::audit_id::AuditIds;
-use crate::filters::priority_and_fairness::response_headers::ResponseHeaders;
-use crate::filters::priority_and_fairness::{PriorityAndFairness, TOTAL_SEATS};
+use crate::filters::flow_control::{FlowControl, FlowControlConfig};
 use crate::header_budget::{HeaderBudget, MAX_HEADER_LIST_BYTES};
 use crate::health::Check;
 use crate::metrics::{Metrics, MetricsSource};
@@ -76,6 +75,8 @@ pub struct Config {
     pub connect: Box<dyn Connect>,
     /// The aggregated API servers.
     pub aggregator: Arc<Aggregator>,
+    /// Limits on the requests that execute at once.
+    pub flow_control: FlowControlConfig,
     pub checks: Vec<Check>,
     /// Further metrics for `/metrics`.
     pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
@@ -125,8 +126,7 @@ pub(crate) struct ServerState {
     pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
     pub custom_routes: Vec<CustomRoute>,
     pub metrics: Metrics,
-    pub fairness: Arc<PriorityAndFairness>,
-    pub flow_headers: ResponseHeaders,
+    pub flow_control: FlowControl,
     pub audit_ids: AuditIds,
     header_budget: HeaderBudget,
     pub discovery: Discovery,
@@ -172,6 +172,7 @@ impl Server {
     pub fn new(config: Config, listener: Listener) -> Result<Self, Error> {
         let tls = Tls::new(config.tls)?;
         let Listener { listener, address } = listener;
+        let flow_control = FlowControl::new(config.flow_control, &config.clock);
         let shared = ServerState {
             serve: config.serve,
             kinds: config.kinds,
@@ -186,8 +187,7 @@ impl Server {
             metrics_sources: config.metrics_sources,
             custom_routes: config.custom_routes,
             metrics: Metrics::default(),
-            fairness: PriorityAndFairness::new(TOTAL_SEATS),
-            flow_headers: ResponseHeaders::default(),
+            flow_control,
             audit_ids: AuditIds::default(),
             header_budget: HeaderBudget::default(),
             discovery: Discovery::default(),
@@ -215,6 +215,7 @@ impl Server {
 
     async fn serve(self, stop: CancellationToken) -> Result<(), Error> {
         let mut connections = JoinSet::new();
+        connections.spawn(follow_flow_control(self.shared.clone()));
         loop {
             tokio::select! {
                 biased;
@@ -253,6 +254,12 @@ impl Server {
             }
         }
     }
+}
+
+/// Keeps flow control up to date until the server stops.
+async fn follow_flow_control(shared: Arc<ServerState>) {
+    let (serve, stop) = (shared.serve.clone(), shared.stop.clone());
+    shared.flow_control.run(serve, stop).await;
 }
 
 /// Serves one connection until it ends.
@@ -341,7 +348,7 @@ fn respond(
     let admitted = reserved.map(|reservation| (request, reservation));
     async move {
         let Ok((request, _reservation)) = admitted else {
-            return Ok(too_many_requests());
+            return Ok(too_many_requests(1));
         };
         Ok(chain::handle(&shared, &peer, request).await)
     }

@@ -16,6 +16,7 @@ use setpoint_strategy::KindInfo;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::FRAME_BYTES;
+use crate::filters::flow_control::ExecutingRequest;
 use crate::metrics::OpenWatch;
 use crate::negotiate::Format;
 use crate::protobuf;
@@ -32,6 +33,8 @@ pub struct WatchBody {
     clock: Arc<dyn Clock>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     open_watch: OpenWatch,
+    /// The request, which occupies seats until its first events are sent.
+    executing: ExecutingRequest,
     /// Whether nothing has been sent yet: only the first table has its `columnDefinitions`.
     first: bool,
     ended: bool,
@@ -54,9 +57,15 @@ impl WatchBody {
             clock,
             stop,
             open_watch,
+            executing: ExecutingRequest::default(),
             first: true,
             ended: false,
         }
+    }
+
+    /// Keeps the seats of the request until all events that are ready at first have been sent.
+    pub(crate) fn hold(&mut self, request: ExecutingRequest) {
+        self.executing = request;
     }
 
     /// The next events that are ready, as many as fit in a frame.
@@ -83,7 +92,10 @@ impl WatchBody {
                     self.ended = true;
                     break;
                 }
-                Poll::Pending => break,
+                Poll::Pending => {
+                    self.executing.release_seats();
+                    break;
+                }
             }
         }
         if !out.is_empty() {

@@ -1,6 +1,7 @@
 //! The command line: its flags and commands, parsed here and nowhere else.
 
 mod controller_flags;
+mod flow_control_flags;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use setpoint_cli::{new, store, tree, version};
 use setpoint_values::Cidr;
 
 pub(crate) use controller_flags::ControllerFlags;
+pub(crate) use flow_control_flags::FlowControlFlags;
 
 /// Kubernetes' API and control loops in one small, fast program.
 #[derive(Debug, Parser)]
@@ -114,6 +116,8 @@ pub(crate) struct Up {
     /// The log format. RUST_LOG sets the log levels.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+    #[command(flatten)]
+    pub flow_control_flags: FlowControlFlags,
     #[command(flatten)]
     pub controller_flags: ControllerFlags,
 }

@@ -35,6 +35,7 @@ mod checks;
 mod components;
 mod controller_config;
 mod data_dir;
+mod flow_control;
 mod identity;
 mod kubeconfig;
 
@@ -96,6 +97,7 @@ async fn up(args: Up) -> Result<()> {
         audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
         aggregator: aggregation.aggregator.clone(),
+        flow_control: flow_control::config(&args.flow_control_flags, registry.clone())?,
         checks: checks::all(&registry, &stop),
         metrics_sources: metrics_sources(&registry, &manager, &aggregation),
         custom_routes: vec![backup::route(&store, &data_dir, &access)],
@@ -104,8 +106,7 @@ async fn up(args: Up) -> Result<()> {
     let kubeconfig = kubeconfig::write(&args, &data_dir, &pki, address)?;
 
     let mut components = Components::new(stop)?;
-    let started = registry.clone();
-    components.start("registry", |stop| async move { Ok(started.run(stop).await?) });
+    start_registry(&mut components, registry.clone());
     components.start("server", |stop| serve(server, writer, stop));
     let aggregator = aggregation.aggregator.clone();
     components.start("aggregator", |stop| aggregation::run(aggregator, stop));
@@ -148,6 +149,10 @@ fn metrics_sources(
         aggregation.metrics.clone(),
         Arc::new(ProcessMetrics),
     ]
+}
+
+fn start_registry(components: &mut Components, registry: Arc<Registry>) {
+    components.start("registry", |stop| async move { Ok(registry.run(stop).await?) });
 }
 
 /// Serves until stopped. The audit events logged by then are written before this returns.

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::tls::Identity;
-use setpoint_apiserver::{Aggregator, Config, Listener, Network, Server};
+use setpoint_apiserver::{Aggregator, Config, FlowControlConfig, Listener, Network, Server};
 use setpoint_auth::Authenticate;
 use setpoint_auth::authenticate::{AuthenticationError, Credentials};
 use setpoint_client::kubeconfig::Connection;
@@ -66,6 +66,7 @@ impl Cluster {
             audit: None,
             connect: Box::new(Network::default()),
             aggregator: Aggregator::none(Arc::new(SystemClock::new())),
+            flow_control: FlowControlConfig::default(),
             checks: Vec::new(),
             metrics_sources: Vec::new(),
             custom_routes: Vec::new(),

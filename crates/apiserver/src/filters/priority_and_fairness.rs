@@ -1,362 +1,265 @@
-//! API priority and fairness: limits how many requests execute at once and queues the others fairly.
+//! API priority and fairness: limits how many requests execute at once, and queues the others fairly.
 //!
-//! `flow_schemas` classifies a request into a flow (by user or namespace) of a priority level. Each level has its own
-//! seats and may borrow free seats of other levels. A request without a seat is queued; the flows of a level take
-//! turns, so a client with a thousand requests delays its own, not those of others. A request that cannot be queued
-//! gets a 429. Long-running requests such as watches take no seat.
+//! A request is classified by the FlowSchemas ([`configuration`]) into a flow of a priority level, its work is estimated
+//! in seats ([`work_estimator`]), and the level executes, queues or rejects it ([`level`], [`queue_set`]). Levels lend
+//! seats to each other by their recent demand ([`borrowing`]). The FlowSchemas and PriorityLevelConfigurations that are
+//! stored are in force: [`config_consumer`] follows them. Long-running requests are not counted, except that a watch
+//! takes seats until its first events have been sent.
 //!
-//! The levels, their shares and the lengths of the queues are the defaults of Kubernetes'
-//! `apiserver/pkg/apis/flowcontrol/bootstrap/default.go`. Unlike there, every request takes one seat, and a level gets
-//! its own seats back as soon as one is released rather than by a periodic adjustment.
+//! The design and the constants are those of Kubernetes' `apiserver/pkg/util/flowcontrol`, with these differences. The
+//! hash of a flow has a random key, so that a client cannot choose its queues. The response of a long list and the first
+//! events of a watch occupy their seats no longer than the maximum request timeout, even if the client does not read. In
+//! `work_estimator` only watches of other processes count, since controllers of this one share the caches.
+//!
+//! Start reading at [`PriorityAndFairness::admit`].
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use setpoint_api::Clock;
-use tokio::sync::oneshot;
+use setpoint_api::{Clock, Serve};
+use setpoint_auth::authorize::{AccessTarget, Attributes};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
-use crate::metrics::{MetricsSource, TextEncoder};
-
-pub(crate) mod flow_schemas;
+mod allocation;
+pub(crate) mod borrowing;
+pub(crate) mod config_consumer;
+pub(crate) mod configuration;
+pub(crate) mod debug_dump;
+mod flow_metrics;
+pub(crate) mod level;
+mod level_metrics;
+mod matching;
+mod objects;
+pub(crate) mod queue_set;
 pub(crate) mod response_headers;
+mod retry_after;
+mod seat_demand;
+mod seat_seconds;
+mod shuffle_sharding;
+pub(crate) mod watch_tracker;
+mod work_estimate;
+pub(crate) mod work_estimator;
 
-use flow_schemas::{FLOW_SCHEMAS, Flow, LevelIndex, PRIORITY_LEVELS};
+use super::flow_control::{ExecutingRequest, RequestDigest, TooManyRequests};
+use crate::request::RequestInfo;
+use borrowing::LevelDemand;
+use config_consumer::Objects;
+use configuration::{Configuration, FlowSchema, LevelConfiguration, LevelFactory};
+use level::{NewRequest, RequestDetails, Start};
+use objects::DistinguisherMethod;
+use setpoint_api::ApiVerb;
+use watch_tracker::WatchTracker;
+use work_estimator::{ObjectStatsProvider, WorkEstimator};
 
-/// Requests that execute at once: 400 read-only and 200 mutating, upstream's default flags.
-pub(crate) const TOTAL_SEATS: usize = 600;
-/// Maximum number of queued requests per flow.
-const MAX_QUEUED_PER_FLOW: usize = 50;
-/// Maximum number of queued flows per level.
-const MAX_QUEUED_FLOWS: usize = 128;
-/// Maximum time in the queue: a quarter of the maximum request timeout.
-const MAX_QUEUE_WAIT: Duration = Duration::from_secs(15);
+/// The interval at which the limits of the levels are adjusted to their demand.
+const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 
-/// The seats and queues of all priority levels.
+/// The filter.
 #[derive(Debug)]
 pub(crate) struct PriorityAndFairness {
-    state: Mutex<State>,
-    /// By flow schema.
-    metrics: [FlowSchemaMetrics; FLOW_SCHEMAS.len()],
+    configuration: ArcSwap<Configuration>,
+    factory: LevelFactory,
+    estimator: WorkEstimator,
+    watches: Arc<WatchTracker>,
+    /// The stored objects, as far as they are known.
+    objects: Mutex<Objects>,
+    /// Notified when `objects` change.
+    changed: Notify,
+    /// The fair fraction of the last adjustment.
+    fair_fraction: Mutex<f64>,
+    /// The key of the hash of flows.
+    hash_key: RandomState,
 }
-
-#[derive(Debug)]
-struct State {
-    seats: usize,
-    /// The sum over all levels.
-    taken: usize,
-    levels: [PriorityLevelState; PRIORITY_LEVELS.len()],
-}
-
-/// Seats and queue of one priority level.
-#[derive(Debug, Default)]
-struct PriorityLevelState {
-    /// Number of its own seats.
-    nominal: usize,
-    taken: usize,
-    /// Queued flows, the next one first. None of them is empty.
-    queue: VecDeque<FlowQueue>,
-}
-
-/// Queued requests of one flow, the oldest first.
-#[derive(Debug)]
-struct FlowQueue {
-    flow: u64,
-    requests: VecDeque<oneshot::Sender<Seat>>,
-}
-
-#[derive(Debug, Default)]
-struct FlowSchemaMetrics {
-    dispatched: AtomicU64,
-    /// By reason.
-    rejected: [AtomicU64; REASONS.len()],
-    executing: AtomicU64,
-    queued: AtomicU64,
-}
-
-/// A seat, taken until it is dropped. Sent to a request that is cancelled, it goes to the next one.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    owner: Arc<PriorityAndFairness>,
-    level: LevelIndex,
-}
-
-/// An executing request, counted until it is dropped.
-#[derive(Debug)]
-pub(crate) struct ExecutingRequest {
-    _seat: Option<Seat>,
-    owner: Arc<PriorityAndFairness>,
-    schema: usize,
-}
-
-/// Why a request is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RejectReason {
-    /// Its level has no queue.
-    NoQueue,
-    /// The queue is full.
-    QueueFull,
-    /// It was queued for too long.
-    TimedOut,
-}
-
-/// The values of the `reason` metric label, by [`RejectReason`].
-const REASONS: [&str; 3] = ["concurrency-limit", "queue-full", "time-out"];
-
-// === impl PriorityAndFairness ===
 
 impl PriorityAndFairness {
-    /// Priority and fairness for a server with this many seats.
-    pub(crate) fn new(seats: usize) -> Arc<Self> {
-        let shares: usize = PRIORITY_LEVELS.iter().map(|level| level.shares).sum();
-        let levels = PRIORITY_LEVELS.map(|level| PriorityLevelState {
-            nominal: (seats * level.shares).div_ceil(shares),
-            ..PriorityLevelState::default()
-        });
-        Arc::new(Self {
-            state: Mutex::new(State {
-                seats,
-                taken: 0,
-                levels,
-            }),
-            metrics: Default::default(),
-        })
+    /// The filter of a server with this many seats. Until [`PriorityAndFairness::run`] has read the stored objects, only
+    /// the mandatory ones are in force.
+    pub(crate) fn new(seats: usize, object_stats: ObjectStatsProvider, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let factory = LevelFactory {
+            seats,
+            clock,
+            wake: Arc::default(),
+        };
+        let filter = Self {
+            configuration: ArcSwap::from_pointee(Configuration::compile(&[], &[], &[], &factory)),
+            factory,
+            estimator: WorkEstimator { object_stats },
+            watches: Arc::default(),
+            objects: Mutex::default(),
+            changed: Notify::new(),
+            fair_fraction: Mutex::new(0.0),
+            hash_key: RandomState::new(),
+        };
+        filter.adjust(&filter.configuration.load().levels);
+        Arc::new(filter)
     }
 
-    /// Waits for a seat for a request of this flow.
+    /// Waits until the request may execute. Sets its FlowSchema, unless it is not classified.
     pub(crate) async fn admit(
-        self: &Arc<Self>,
-        flow: &Flow,
-        clock: &dyn Clock,
-    ) -> Result<ExecutingRequest, RejectReason> {
-        let metrics = &self.metrics[flow.schema];
-        let seat = match FLOW_SCHEMAS[flow.schema].level {
-            None => None,
-            Some(level) => match self.seat(level, flow, clock).await {
-                Ok(seat) => Some(seat),
-                Err(rejected) => {
-                    metrics.rejected[rejected as usize].fetch_add(1, Ordering::Relaxed);
-                    return Err(rejected);
-                }
+        &self,
+        digest: &RequestDigest<'_>,
+        flow_schema: &OnceLock<Arc<FlowSchema>>,
+    ) -> Result<ExecutingRequest, TooManyRequests> {
+        let watch = find_watch(digest.info);
+        if watch.is_none() && digest.info.is_long_running() {
+            return Ok(ExecutingRequest::default());
+        }
+        let schema = flow_schema.get_or_init(|| self.classify(digest));
+        let request = self.new_request(digest, schema);
+        let ticket = match schema.level.start(request)? {
+            Start::Executing(ticket) => ticket,
+            Start::Waiting(ticket, dispatched) => tokio::select! {
+                biased;
+                _ = dispatched => ticket,
+                () = self.factory.clock.sleep(digest.max_wait) => return Err(ticket.into_too_many_requests()),
             },
         };
-        metrics.dispatched.fetch_add(1, Ordering::Relaxed);
-        metrics.executing.fetch_add(1, Ordering::Relaxed);
         Ok(ExecutingRequest {
-            _seat: seat,
-            owner: self.clone(),
-            schema: flow.schema,
+            ticket: Some(ticket),
+            permit: None,
+            _watch: watch.and_then(|request| self.watches.register(request)),
         })
     }
 
-    async fn seat(
-        self: &Arc<Self>,
-        level: LevelIndex,
-        flow: &Flow,
-        clock: &dyn Clock,
-    ) -> Result<Seat, RejectReason> {
-        let receiver = match self.state.lock().take_or_enqueue(level, flow.key)? {
-            None => return Ok(self.new_seat(level)),
-            Some(receiver) => receiver,
+    fn classify(&self, digest: &RequestDigest<'_>) -> Arc<FlowSchema> {
+        let configuration = self.configuration.load();
+        configuration
+            .classify(digest.user, &digest.info.attributes())
+            .clone()
+    }
+
+    fn new_request(&self, digest: &RequestDigest<'_>, schema: &FlowSchema) -> NewRequest {
+        let estimate = self
+            .estimator
+            .estimate(digest.info, digest.query, schema.max_seats, &self.watches);
+        NewRequest {
+            slot: schema.slot,
+            flow_hash: self.flow_hash(digest, schema),
+            work: estimate.work,
+            watch_count: estimate.watch_count,
+            distinguisher: schema.distinguisher,
+            is_watch: find_watch(digest.info).is_some(),
+            details: RequestDetails {
+                user: digest.user.clone(),
+                method: digest.method.clone(),
+                path: digest.path.cloned(),
+            },
+        }
+    }
+
+    /// The same for all requests of a flow. Clients cannot predict it.
+    fn flow_hash(&self, digest: &RequestDigest<'_>, schema: &FlowSchema) -> u64 {
+        if schema.is_exempt {
+            return 0;
+        }
+        let distinguisher = match schema.distinguisher {
+            None => "",
+            Some(DistinguisherMethod::ByUser) => digest.user.name.as_str(),
+            Some(DistinguisherMethod::ByNamespace) => namespace(&digest.info.attributes()),
         };
-        let metrics = &self.metrics[flow.schema];
-        metrics.queued.fetch_add(1, Ordering::Relaxed);
-        let _dequeued = OnDrop(|| {
-            metrics.queued.fetch_sub(1, Ordering::Relaxed);
-        });
+        self.hash_key.hash_one((&schema.name, distinguisher))
+    }
+
+    /// Follows the stored objects and adjusts the limits of the levels, until stopped.
+    pub(crate) async fn run(&self, serve: &dyn Serve, stop: CancellationToken) {
         tokio::select! {
-            biased;
-            seat = receiver => seat.map_err(|_| RejectReason::TimedOut),
-            () = clock.sleep(MAX_QUEUE_WAIT) => Err(RejectReason::TimedOut),
+            () = stop.cancelled() => {}
+            () = config_consumer::follow(self, serve) => {}
+            () = self.maintain() => {}
         }
     }
 
-    fn new_seat(self: &Arc<Self>, level: LevelIndex) -> Seat {
-        Seat {
-            owner: self.clone(),
-            level,
-        }
-    }
-
-    /// Releases a seat and passes it to the next queued request.
-    fn release(self: &Arc<Self>, level: LevelIndex) {
-        let next = self.state.lock().release(level);
-        if let Some((level, request)) = next {
-            // A cancelled request drops the seat, which passes it on again.
-            drop(request.send(self.new_seat(level)));
-        }
-    }
-}
-
-// === impl State ===
-
-impl State {
-    fn has_seat(&self, level: LevelIndex) -> bool {
-        let state = &self.levels[level];
-        state.taken < state.nominal || self.taken < self.seats
-    }
-
-    fn take(&mut self, level: LevelIndex) {
-        self.levels[level].taken += 1;
-        self.taken += 1;
-    }
-
-    /// Takes a seat, or queues the request: then the seat comes through the channel.
-    fn take_or_enqueue(
-        &mut self,
-        level: LevelIndex,
-        flow: u64,
-    ) -> Result<Option<oneshot::Receiver<Seat>>, RejectReason> {
-        if self.levels[level].queue.is_empty() && self.has_seat(level) {
-            self.take(level);
-            return Ok(None);
-        }
-        if !PRIORITY_LEVELS[level].queues {
-            return Err(RejectReason::NoQueue);
-        }
-        let queue = &mut self.levels[level].queue;
-        let (sender, receiver) = oneshot::channel();
-        let flows = queue.len();
-        match queue.iter_mut().find(|one| one.flow == flow) {
-            Some(flow_queue) => {
-                flow_queue.requests.retain(|request| !request.is_closed());
-                if flow_queue.requests.len() >= MAX_QUEUED_PER_FLOW {
-                    return Err(RejectReason::QueueFull);
-                }
-                flow_queue.requests.push_back(sender);
+    /// Applies changes of the objects, adjusts limits periodically, and ends timers that requests wait for.
+    async fn maintain(&self) {
+        let clock = &self.factory.clock;
+        let mut next_adjustment = later(clock.now(), ADJUSTMENT_PERIOD);
+        loop {
+            let levels = self.configuration.load_full();
+            let armed = levels.levels.iter().filter_map(|one| one.level.arm()).min();
+            let next = armed.map_or(next_adjustment, |armed| armed.min(next_adjustment));
+            let wait = Duration::try_from(next.duration_since(clock.now())).unwrap_or_default();
+            tokio::select! {
+                () = self.changed.notified() => self.reconfigure(),
+                () = self.factory.wake.notified() => self.remove_drained_levels(),
+                () = clock.sleep(wait) => {}
             }
-            None if flows >= MAX_QUEUED_FLOWS => return Err(RejectReason::QueueFull),
-            None => queue.push_back(FlowQueue {
-                flow,
-                requests: VecDeque::from([sender]),
-            }),
-        }
-        Ok(Some(receiver))
-    }
-
-    /// Frees a seat and takes it for the next queued request: one of the same level, or else of another.
-    fn release(&mut self, level: LevelIndex) -> Option<(LevelIndex, oneshot::Sender<Seat>)> {
-        self.levels[level].taken -= 1;
-        self.taken -= 1;
-        let others = (0..self.levels.len()).filter(|other| *other != level);
-        let mut in_order = std::iter::once(level).chain(others);
-        in_order.find_map(|level| {
-            if !self.has_seat(level) {
-                return None;
-            }
-            let request = self.levels[level].next()?;
-            self.take(level);
-            Some((level, request))
-        })
-    }
-}
-
-// === impl PriorityLevelState ===
-
-impl PriorityLevelState {
-    /// The next request: the oldest of the first flow, which then moves to the end of the queue.
-    fn next(&mut self) -> Option<oneshot::Sender<Seat>> {
-        while let Some(mut flow) = self.queue.pop_front() {
-            let next = std::iter::from_fn(|| flow.requests.pop_front()).find(|request| !request.is_closed());
-            if !flow.requests.is_empty() {
-                self.queue.push_back(flow);
-            }
-            if next.is_some() {
-                return next;
-            }
-        }
-        None
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.owner.release(self.level);
-    }
-}
-
-// === impl ExecutingRequest ===
-
-impl Drop for ExecutingRequest {
-    fn drop(&mut self) {
-        self.owner.metrics[self.schema]
-            .executing
-            .fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Runs a closure when dropped, also when the request's future is cancelled.
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-impl MetricsSource for PriorityAndFairness {
-    fn write(&self, text: &mut TextEncoder) {
-        text.family(
-            "apiserver_flowcontrol_nominal_limit_seats",
-            "gauge",
-            "Seats of each priority level.",
-        );
-        for (level, seats) in PRIORITY_LEVELS.iter().zip(&self.state.lock().levels) {
-            text.sample(
-                "apiserver_flowcontrol_nominal_limit_seats",
-                &[("priority_level", level.name)],
-                seats.nominal,
-            );
-        }
-        self.write_rejected(text);
-        for metric in &FLOW_METRICS {
-            text.family(metric.name, metric.kind, metric.help);
-            for (flow, metrics) in FLOW_SCHEMAS.iter().zip(&self.metrics) {
-                let labels = [("flow_schema", flow.name), ("priority_level", flow.level_name())];
-                text.sample(
-                    metric.name,
-                    &labels,
-                    (metric.read)(metrics).load(Ordering::Relaxed),
-                );
+            levels.levels.iter().for_each(|one| one.level.sync());
+            if clock.now() >= next_adjustment {
+                next_adjustment = later(clock.now(), ADJUSTMENT_PERIOD);
+                self.adjust(&self.configuration.load().levels);
             }
         }
     }
-}
 
-impl PriorityAndFairness {
-    fn write_rejected(&self, text: &mut TextEncoder) {
-        const NAME: &str = "apiserver_flowcontrol_rejected_requests_total";
-        text.family(NAME, "counter", "Rejected requests.");
-        for (flow, metrics) in FLOW_SCHEMAS.iter().zip(&self.metrics) {
-            for (reason, count) in REASONS.iter().zip(&metrics.rejected) {
-                let labels = [
-                    ("flow_schema", flow.name),
-                    ("priority_level", flow.level_name()),
-                    ("reason", reason),
-                ];
-                text.sample(NAME, &labels, count.load(Ordering::Relaxed));
-            }
+    /// Compiles the objects, once both kinds are known, and puts the result in force.
+    fn reconfigure(&self) {
+        let objects = self.objects.lock();
+        let (Some(schemas), Some(levels)) = (&objects.flow_schemas, &objects.levels) else {
+            return;
+        };
+        let previous = self.configuration.load();
+        let configuration = Configuration::compile(schemas, levels, &previous.levels, &self.factory);
+        self.adjust(&configuration.levels);
+        self.configuration.store(Arc::new(configuration));
+    }
+
+    fn remove_drained_levels(&self) {
+        let configuration = self.configuration.load();
+        let is_drained = |one: &LevelConfiguration| one.level.is_quiescing() && one.level.is_idle();
+        if configuration.levels.iter().any(is_drained) {
+            self.reconfigure();
+        }
+    }
+
+    /// Adjusts the limits of the levels to their demand.
+    fn adjust(&self, levels: &[LevelConfiguration]) {
+        let now = self.factory.clock.now();
+        let demands: Vec<LevelDemand> = levels.iter().map(|one| demand(one, now)).collect();
+        let adjustment = borrowing::adjust(&demands);
+        *self.fair_fraction.lock() = adjustment.fair_fraction;
+        for (one, adjusted) in levels.iter().zip(adjustment.levels) {
+            one.level.configure(one.response, adjusted.limit);
+            one.level.read(|state| state.target = adjusted.target);
         }
     }
 }
 
-/// A metric of each flow schema.
-struct FlowMetric {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    read: fn(&FlowSchemaMetrics) -> &AtomicU64,
+/// The watch that a request begins.
+fn find_watch<'a>(info: &'a RequestInfo<'_>) -> Option<&'a crate::request::ResourceRequest> {
+    match info {
+        RequestInfo::Resource(resource) => Some(resource).filter(|one| one.verb == Some(ApiVerb::Watch)),
+        RequestInfo::NonResource { .. } => None,
+    }
 }
 
-#[rustfmt::skip]
-const FLOW_METRICS: [FlowMetric; 4] = [
-    FlowMetric { name: "apiserver_flowcontrol_current_executing_requests", kind: "gauge", help: "Executing requests.", read: |one| &one.executing },
-    FlowMetric { name: "apiserver_flowcontrol_current_executing_seats", kind: "gauge", help: "Seats taken.", read: |one| &one.executing },
-    FlowMetric { name: "apiserver_flowcontrol_current_inqueue_requests", kind: "gauge", help: "Queued requests.", read: |one| &one.queued },
-    FlowMetric { name: "apiserver_flowcontrol_dispatched_requests_total", kind: "counter", help: "Dispatched requests.", read: |one| &one.dispatched },
-];
+fn namespace<'a>(attributes: &Attributes<'a>) -> &'a str {
+    match attributes.target {
+        AccessTarget::Resource { namespace, .. } => namespace,
+        AccessTarget::Path(_) => "",
+    }
+}
+
+/// Ends the demand period of a level.
+fn demand(level: &LevelConfiguration, now: Timestamp) -> LevelDemand {
+    level.level.read(|state| {
+        state.queue_set.end_demand_period(now, &mut state.demand);
+        LevelDemand {
+            is_exempt: level.object.spec.is_exempt(),
+            limits: level.limits,
+            stats: state.demand,
+            current: state.queue_set.limit(),
+        }
+    })
+}
+
+fn later(now: Timestamp, duration: Duration) -> Timestamp {
+    now.saturating_add(duration).unwrap_or(Timestamp::MAX)
+}
 
 #[cfg(test)]
 mod tests;

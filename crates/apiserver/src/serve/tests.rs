@@ -124,6 +124,7 @@ fn config(authority: &TestCa) -> Config {
         audit: None,
         connect: Box::new(crate::Network::default()),
         aggregator: Aggregator::none(Arc::new(SystemClock::new())),
+        flow_control: FlowControlConfig::default(),
         checks: vec![Check::live("ping", || Ok(()))],
         metrics_sources: Vec::new(),
         custom_routes: Vec::new(),
