@@ -1,9 +1,11 @@
 //! Requests whose headers decide about access, on a real connection.
 
+use hyper_util::rt::TokioExecutor;
 use setpoint_auth::audit::Policy;
 use setpoint_auth::audit::log::to_stream;
 use setpoint_client::Http;
 use tokio::io::AsyncReadExt as _;
+use tokio_rustls::TlsConnector;
 
 use super::*;
 
@@ -30,6 +32,41 @@ async fn a_long_selector_is_accepted_over_http2() {
     let path = format!("/api/v1/configmaps?labelSelector=a+in+({values})");
     assert!(path.len() > 48 << 10);
     client.get(&path).await.unwrap();
+}
+
+/// The code of the response to `GET /livez` over HTTP/2 with headers of this many bytes; none if the server rejects them.
+async fn status_with_headers(server: &TestServer, bytes: usize) -> Option<u16> {
+    let mut tls = setpoint_client::http::tls::client_config(&server.connection(None)).unwrap();
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let stream = TlsConnector::from(Arc::new(tls))
+        .connect(name, stream)
+        .await
+        .unwrap();
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    let mut request = Request::get(format!("https://{}/livez", server.address));
+    for _ in 0..bytes / 10_000 {
+        request = request.header("x-long", "x".repeat(10_000));
+    }
+    let sent = sender.send_request(
+        request
+            .body(http_body_util::Empty::<bytes::Bytes>::new())
+            .unwrap(),
+    );
+    tokio::select! {
+        response = sent => response.ok().map(|response| response.status().as_u16()),
+        _ = connection => None,
+    }
+}
+
+#[tokio::test]
+async fn headers_of_nearly_a_megabyte_are_accepted_over_http2() {
+    let server = test_server().await;
+    assert_eq!(status_with_headers(&server, 1_000_000).await, Some(200));
+    assert_ne!(status_with_headers(&server, 1_200_000).await, Some(200));
+    assert_eq!(status_with_headers(&server, 10_000).await, Some(200));
 }
 
 #[tokio::test]
