@@ -30,7 +30,8 @@ struct JsonWebKeySet<'a> {
 
 /// The OpenID configuration of the issuer, in JSON. `address` is the server's external host and port.
 pub fn configuration(issuer: &Issuer, address: &str) -> Vec<u8> {
-    let mut algorithms: Vec<&str> = issuer.keys().iter().map(|key| key.algorithm.name()).collect();
+    let keys = issuer.keys();
+    let mut algorithms: Vec<&str> = keys.iter().map(|key| key.algorithm.name()).collect();
     algorithms.sort_unstable();
     algorithms.dedup();
     to_json(&Configuration {
@@ -44,8 +45,9 @@ pub fn configuration(issuer: &Issuer, address: &str) -> Vec<u8> {
 
 /// The public keys of the issuer, in JSON.
 pub fn keys(issuer: &Issuer) -> Vec<u8> {
+    let keys = issuer.keys();
     to_json(&JsonWebKeySet {
-        keys: issuer.keys().iter().map(|key| key.web_key()).collect(),
+        keys: keys.iter().map(|key| key.web_key()).collect(),
     })
 }
 

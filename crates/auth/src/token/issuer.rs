@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use ring::digest::{self, digest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -31,9 +31,17 @@ pub struct Issuer {
     pub extend_expiration: bool,
     /// The longest expiration that a TokenRequest may set.
     pub max_expiration_seconds: Option<i64>,
-    signing: SigningKey,
-    verifying: Vec<PublicKey>,
+    /// Locked before `verified`: a token is cached only while the keys that verified it are current.
+    keys: RwLock<Keys>,
     verified: VerifiedTokens,
+}
+
+/// The keys of an issuer at one time. A rotation replaces all of them.
+#[derive(Debug)]
+struct Keys {
+    signing: SigningKey,
+    /// The public keys that verify tokens, that of the signing key first.
+    verifying: Vec<PublicKey>,
 }
 
 /// An invalid token. A TokenReview returns the message.
@@ -64,34 +72,39 @@ struct IssuerClaim {
 impl Issuer {
     /// An issuer that signs with one key and verifies with it and `others`.
     pub fn new(url: &str, signing: SigningKey, others: Vec<PublicKey>) -> Self {
-        let mut verifying = vec![signing.public().clone()];
-        verifying.extend(others);
         Self {
             url: url.to_owned(),
             audiences: vec![url.to_owned()],
             extend_expiration: true,
             max_expiration_seconds: None,
-            signing,
-            verifying,
+            keys: RwLock::new(Keys::new(signing, others)),
             verified: VerifiedTokens::default(),
         }
     }
 
+    /// Replaces all keys. Tokens whose key is none of them are invalid from now on.
+    pub fn replace_keys(&self, signing: SigningKey, others: Vec<PublicKey>) {
+        let mut keys = self.keys.write();
+        *keys = Keys::new(signing, others);
+        self.verified.clear();
+    }
+
     /// The public keys that verify tokens.
-    pub fn keys(&self) -> &[PublicKey] {
-        &self.verifying
+    pub fn keys(&self) -> Vec<PublicKey> {
+        self.keys.read().verifying.clone()
     }
 
     /// Signs [`Claims`] or [`LegacyClaims`] as a JWT.
     ///
     /// [`LegacyClaims`]: super::LegacyClaims
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, keys::Error> {
+        let keys = self.keys.read();
         let header = Header {
-            alg: self.signing.public().algorithm.name().to_owned(),
-            kid: self.signing.public().id.clone(),
+            alg: keys.signing.public().algorithm.name().to_owned(),
+            kid: keys.signing.public().id.clone(),
         };
         let mut token = format!("{}.{}", encoded(&header), encoded(claims));
-        let signature = self.signing.sign(token.as_bytes())?;
+        let signature = keys.signing.sign(token.as_bytes())?;
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);
         Ok(token)
@@ -104,7 +117,8 @@ impl Issuer {
         if let Some(claims) = self.verified.find(&id) {
             return Ok(Some(claims));
         }
-        let Some(claims) = self.verify_issued_by::<Claims>(&self.url, token)? else {
+        let keys = self.keys.read();
+        let Some(claims) = keys.verify_issued_by::<Claims>(&self.url, token)? else {
             return Ok(None);
         };
         let claims = Arc::new(claims);
@@ -114,10 +128,25 @@ impl Issuer {
 
     /// The claims of a legacy token of a Secret; `None` if it is not one.
     pub fn verify_legacy(&self, token: &str) -> Result<Option<LegacyClaims>, InvalidToken> {
-        self.verify_issued_by(legacy::ISSUER, token)
+        self.keys.read().verify_issued_by(legacy::ISSUER, token)
+    }
+}
+
+// === impl Keys ===
+
+impl Keys {
+    /// A retired key may be listed beside its successor more than once; it is kept once.
+    fn new(signing: SigningKey, others: Vec<PublicKey>) -> Self {
+        let mut verifying = vec![signing.public().clone()];
+        for key in others {
+            if verifying.iter().all(|known| known.id != key.id) {
+                verifying.push(key);
+            }
+        }
+        Self { signing, verifying }
     }
 
-    /// The claims of a token of this issuer with a valid signature.
+    /// The claims of a token of an issuer with a valid signature.
     fn verify_issued_by<T: DeserializeOwned>(
         &self,
         issuer: &str,
@@ -138,18 +167,18 @@ impl Issuer {
         let signature = URL_SAFE_NO_PAD
             .decode(signature)
             .map_err(|_| InvalidToken("invalid signature".to_owned()))?;
-        let mut keys = self.matching_keys(&header).peekable();
-        if keys.peek().is_none() {
+        let mut matching = self.matching(&header).peekable();
+        if matching.peek().is_none() {
             return Err(InvalidToken("invalid signature, no keys found".to_owned()));
         }
-        match keys.any(|key| key.verifies(signed.as_bytes(), &signature)) {
+        match matching.any(|key| key.verifies(signed.as_bytes(), &signature)) {
             true => Ok(Some(claims)),
             false => Err(InvalidToken("invalid signature".to_owned())),
         }
     }
 
     /// The keys that match a header. A key is used only with its own algorithm, whatever the header claims.
-    fn matching_keys<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = &'a PublicKey> {
+    fn matching<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = &'a PublicKey> {
         self.verifying.iter().filter(|key| {
             key.algorithm.name() == header.alg && (header.kid.is_empty() || key.id == header.kid)
         })
@@ -177,6 +206,10 @@ impl VerifiedTokens {
             tokens.clear();
         }
         tokens.insert(id, claims);
+    }
+
+    fn clear(&self) {
+        self.0.lock().clear();
     }
 }
 
@@ -229,8 +262,25 @@ mod tests {
         let old = issuer();
         let token = old.sign(&claims()).unwrap();
         let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
-        let new = Issuer::new(DEFAULT_URL, key, old.keys().to_vec());
+        let new = Issuer::new(DEFAULT_URL, key, old.keys());
         check(&new, &token, Ok(true));
+    }
+
+    #[test]
+    fn a_rotated_key_verifies_its_tokens_until_it_is_dropped() {
+        let issuer = issuer();
+        let old_key = issuer.keys();
+        let old = issuer.sign(&claims()).unwrap();
+        check(&issuer, &old, Ok(true));
+        let key = || SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
+        issuer.replace_keys(key(), old_key.clone());
+        check(&issuer, &old, Ok(true));
+        let new = issuer.sign(&claims()).unwrap();
+        check(&issuer, &new, Ok(true));
+        assert_eq!(issuer.keys()[1].id, old_key[0].id);
+        issuer.replace_keys(key(), issuer.keys()[..1].to_vec());
+        check(&issuer, &old, Err("invalid signature, no keys found"));
+        check(&issuer, &new, Ok(true));
     }
 
     #[test]
