@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -151,11 +152,7 @@ impl Connector {
     }
 
     async fn connect(&self) -> Result<PooledConnection, Box<dyn std::error::Error + Send + Sync>> {
-        let stream = match &self.proxy {
-            Some(proxy) => proxy.tunnel(&self.host, self.port).await?,
-            None => TcpStream::connect((self.host.as_str(), self.port)).await?,
-        };
-        stream.set_nodelay(true)?;
+        let stream = self.open().await?;
         let Some((tls, name)) = &self.tls else {
             return Ok(self.handshake_http1(stream).await?);
         };
@@ -164,6 +161,25 @@ impl Connector {
             Some(b"h2") => Ok(self.handshake_http2(stream).await?),
             _ => Ok(self.handshake_http1(stream).await?),
         }
+    }
+
+    async fn open(&self) -> io::Result<TcpStream> {
+        let stream = match &self.proxy {
+            Some(proxy) => proxy.tunnel(&self.host, self.port).await?,
+            None => TcpStream::connect((self.host.as_str(), self.port)).await?,
+        };
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// The certificate chain that the server presents, in DER; empty if it serves without TLS.
+    pub(crate) async fn served_certificates(&self) -> io::Result<Vec<Vec<u8>>> {
+        let Some((tls, name)) = &self.tls else {
+            return Ok(Vec::new());
+        };
+        let stream = tls.connect(name.clone(), self.open().await?).await?;
+        let presented = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        Ok(presented.iter().map(|der| der.to_vec()).collect())
     }
 
     async fn handshake_http1<S>(&self, stream: S) -> hyper::Result<PooledConnection>

@@ -8,7 +8,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
-use super::Error;
+use super::connect::Connector;
+use super::{Error, Http};
 use crate::kubeconfig::{Connection, Identity};
 
 /// Accepts any server certificate (`insecure-skip-tls-verify`).
@@ -36,6 +37,19 @@ pub fn client_config(connection: &Connection) -> Result<ClientConfig, Error> {
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+impl Http {
+    /// The certificate chain that a server presents, in DER. It is not verified, and no credentials are sent.
+    pub async fn served_certificates(connection: &Connection) -> std::io::Result<Vec<Vec<u8>>> {
+        let connection = Connection {
+            insecure_skip_tls_verify: true,
+            identity: Identity::Anonymous,
+            ..connection.clone()
+        };
+        let connector = Connector::new(&connection).map_err(std::io::Error::other)?;
+        connector.served_certificates().await
+    }
 }
 
 fn roots(authority: &[u8]) -> Result<RootCertStore, Error> {
