@@ -37,7 +37,7 @@ use crate::metrics::{Metrics, MetricsSource};
 use crate::non_resource::CustomRoute;
 use crate::openapi::OpenApi;
 use crate::respond::too_many_requests;
-use crate::tls::{self, Identity, Peer, Tls};
+use crate::tls::{DynamicTls, Peer, Tls};
 
 /// Timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,7 +68,8 @@ pub struct Config {
     /// Issuer of ServiceAccount tokens, for OpenID discovery.
     pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
-    pub tls: Identity,
+    /// The certificates; they may be replaced while the server runs.
+    pub tls: Arc<DynamicTls>,
     /// The audit log, if there is one.
     pub audit: Option<Audit>,
     /// Connects to nodes, pods and services.
@@ -98,7 +99,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    tls: Tls,
+    tls: Arc<DynamicTls>,
     shared: Arc<ServerState>,
 }
 
@@ -107,8 +108,6 @@ pub struct Server {
 pub enum Error {
     #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error(transparent)]
-    Tls(#[from] tls::Error),
 }
 
 /// State shared by all connections.
@@ -169,8 +168,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 impl Server {
     /// A server on a bound port. No connection is accepted before [`Server::run`].
-    pub fn new(config: Config, listener: Listener) -> Result<Self, Error> {
-        let tls = Tls::new(config.tls)?;
+    pub fn new(config: Config, listener: Listener) -> Self {
         let Listener { listener, address } = listener;
         let flow_control = FlowControl::new(config.flow_control, &config.clock);
         let shared = ServerState {
@@ -196,11 +194,11 @@ impl Server {
             requests: TaskTracker::new(),
             address,
         };
-        Ok(Self {
+        Self {
             listener,
-            tls,
+            tls: config.tls,
             shared: Arc::new(shared),
-        })
+        }
     }
 
     /// The address the server listens on; if port 0 was requested, the actual port.
@@ -246,7 +244,7 @@ impl Server {
     ) {
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(self.shared.clone(), self.tls.clone(), stream));
+                connections.spawn(connection(self.shared.clone(), self.tls.current(), stream));
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a connection failed");

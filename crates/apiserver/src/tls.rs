@@ -1,7 +1,11 @@
-//! TLS of the server: its serving certificate and the verification of client certificates.
+//! TLS of the server: its serving certificates and the verification of client certificates. Both can be replaced while
+//! the server runs, see [`DynamicTls`].
 //!
 //! A client certificate is optional. One not signed by the client CA does not fail the handshake: each request then
 //! gets a 401 response that the client can read.
+
+mod dynamic;
+mod serving;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -17,16 +21,22 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use setpoint_api::User;
 use setpoint_auth::authenticate::certificate;
 
-use crate::request::options::StatusError;
+pub use dynamic::DynamicTls;
+pub use serving::NamedCertificate;
 
-/// The serving certificate, and the CA of client certificates.
+use crate::request::options::StatusError;
+use serving::ServingCertificates;
+
+/// The serving certificates, and the CAs of client certificates.
 #[derive(Debug)]
 pub struct Identity {
-    /// The serving certificate chain, leaf first.
+    /// The certificate chain, leaf first, of handshakes for whose server name there is no other certificate.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
-    /// The CA that signs client certificates.
-    pub client_ca: CertificateDer<'static>,
+    /// The certificates for certain server names. Of several for one name, the first is served.
+    pub named: Vec<NamedCertificate>,
+    /// The CAs that sign client certificates.
+    pub client_ca: Vec<CertificateDer<'static>>,
 }
 
 /// An unusable TLS configuration.
@@ -62,12 +72,12 @@ impl Tls {
     pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = verifier(identity.client_ca, provider.clone())?;
+        let serving = ServingCertificates::new(identity.chain, identity.key, identity.named, &provider)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Error(error.to_string()))?
             .with_client_cert_verifier(Arc::new(DeferredClientVerifier(verifier.clone())))
-            .with_single_cert(identity.chain, identity.key)
-            .map_err(|error| Error(error.to_string()))?;
+            .with_cert_resolver(Arc::new(serving));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),
@@ -100,13 +110,15 @@ impl Tls {
 }
 
 fn verifier(
-    client_ca: CertificateDer<'static>,
+    client_ca: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(client_ca)
-        .map_err(|error| Error(format!("invalid client CA: {error}")))?;
+    for certificate in client_ca {
+        roots
+            .add(certificate)
+            .map_err(|error| Error(format!("invalid client CA: {error}")))?;
+    }
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .allow_unauthenticated()
         .build()

@@ -1,4 +1,5 @@
-//! The commands of `setpoint` besides `up`: clients of a running server, work on the files of a store, and `new`.
+//! The commands of `setpoint` besides `up`: clients of a running server, work on the files of a data directory, and
+//! `new`.
 //!
 //! A command is a module with its arguments and one function that runs it. It never starts a component of the server.
 //! Start reading at [`tree`].
@@ -9,6 +10,7 @@
     reason = "a command prints to its user"
 )]
 
+pub mod certs;
 pub mod new;
 mod remote;
 pub mod store;

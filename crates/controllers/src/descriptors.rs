@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use setpoint_runtime::manager::RunnableFuture;
 use setpoint_runtime::{Context, Error};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_service::AggregatorHooks;
+use crate::certificate_changes::{self, ClusterCertificates};
 use crate::certificates::Authority;
 use crate::node_ipam::ClusterCidrs;
 use crate::resources::ServedResources;
@@ -41,8 +43,12 @@ pub struct Config {
     pub concurrent_syncs: BTreeMap<&'static str, usize>,
     /// The CA certificates of the API server, as PEM; empty if there are none.
     pub root_ca: String,
+    /// The CA certificates of front proxies, as PEM; empty if there are none.
+    pub proxy_ca: String,
     /// The certificate authority that signs CertificateSigningRequests; without it none is signed.
     pub authority: Option<Authority>,
+    /// Later values of the certificates above. The controllers that use them run again with each.
+    pub certificate_changes: Option<watch::Receiver<ClusterCertificates>>,
     /// Generates the tokens in service account token Secrets; without it none are filled in.
     pub token_generator: Option<TokenGenerator>,
     /// Receives the uses of such tokens from the authenticator.
@@ -73,8 +79,14 @@ pub struct ControllerDescriptor {
     pub name: &'static str,
     /// Whether it runs only if `--controllers` names it.
     optional: bool,
-    start: Arc<dyn Fn(Context, Config, CancellationToken) -> RunnableFuture + Send + Sync>,
+    /// Whether it runs again when the certificates change.
+    uses_certificates: bool,
+    start: StartController,
 }
+
+/// Starts a controller.
+pub(crate) type StartController =
+    Arc<dyn Fn(Context, Config, CancellationToken) -> RunnableFuture + Send + Sync>;
 
 /// `--controllers` names a controller that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,14 +97,14 @@ pub struct UnknownController(pub String);
 pub fn controller_descriptors() -> Vec<ControllerDescriptor> {
     vec![
         controller!(serviceaccount_tokens::legacy_serviceaccount_token_cleaner),
-        controller!(serviceaccount_tokens::serviceaccount_token),
+        controller!(serviceaccount_tokens::serviceaccount_token).uses_certificates(),
         controller!(horizontal_pod_autoscaler),
         controller!(bootstrap::token_cleaner).optional(),
         controller!(bootstrap::bootstrap_signer).optional(),
         controller!(certificates::approver),
         controller!(certificates::cleaner),
         controller!(certificates::podcertificaterequest_cleaner),
-        controller!(certificates::signer),
+        controller!(certificates::signer).uses_certificates(),
         controller!(pvc_protection),
         controller!(vac_protection),
         controller!(cluster_role_aggregation),
@@ -121,13 +133,13 @@ pub fn controller_descriptors() -> Vec<ControllerDescriptor> {
         ControllerDescriptor::new(replica_set::REPLICATION_NAME, replica_set::run_replication),
         controller!(resource_claim),
         controller!(resource_quota),
-        controller!(root_ca_publisher),
+        controller!(root_ca_publisher).uses_certificates(),
         controller!(service_account),
         controller!(service_cidr),
         controller!(stateful_set),
         controller!(storage_version_migrator),
         controller!(taint_eviction),
-        controller!(clustertrustbundle_publisher),
+        controller!(clustertrustbundle_publisher).uses_certificates(),
         controller!(ttl_after_finished),
         controller!(persistentvolume_binder),
         controller!(persistentvolume_expander),
@@ -156,7 +168,9 @@ impl Default for Config {
             resources: ServedResources::default(),
             concurrent_syncs: BTreeMap::new(),
             root_ca: String::new(),
+            proxy_ca: String::new(),
             authority: None,
+            certificate_changes: None,
             token_generator: None,
             token_uses: TokenUses::default(),
             cluster_cidrs: ClusterCidrs::default(),
@@ -190,11 +204,19 @@ impl ControllerDescriptor {
     {
         let start =
             Arc::new(move |context, config, stop| -> RunnableFuture { Box::pin(run(context, config, stop)) });
-        let optional = false;
         Self {
             name,
-            optional,
+            optional: false,
+            uses_certificates: false,
             start,
+        }
+    }
+
+    /// The same controller, run again when the certificates in its configuration change.
+    pub(crate) fn uses_certificates(self) -> Self {
+        Self {
+            uses_certificates: true,
+            ..self
         }
     }
 
@@ -208,7 +230,13 @@ impl ControllerDescriptor {
 
     /// Runs the controller until stopped.
     pub fn run(&self, context: Context, config: Config, stop: CancellationToken) -> RunnableFuture {
-        (self.start)(context, config, stop)
+        match config.certificate_changes.clone() {
+            Some(changes) if self.uses_certificates => {
+                let start = self.start.clone();
+                Box::pin(certificate_changes::run(start, context, config, changes, stop))
+            }
+            _ => (self.start)(context, config, stop),
+        }
     }
 
     /// Whether this is the controller's name, with or without `-controller`.

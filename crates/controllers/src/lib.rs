@@ -10,7 +10,9 @@
 pub mod api_server;
 pub mod api_service;
 pub mod bootstrap;
+pub mod certificate_changes;
 pub mod certificates;
+pub mod cluster_authentication_trust;
 pub mod cluster_role_aggregation;
 pub mod clustertrustbundle_publisher;
 pub mod cron_job;
@@ -69,5 +71,6 @@ mod selector_view;
 mod template;
 
 pub use api_server::api_server_controllers;
+pub use certificate_changes::ClusterCertificates;
 pub use descriptors::{Config, ControllerDescriptor, controller_descriptors, select};
 pub use resources::{Resource, Resources, ServedResources};

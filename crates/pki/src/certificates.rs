@@ -2,36 +2,44 @@
 //! front-proxy CA with the client certificate for aggregated API servers. A client with a certificate of the front-proxy
 //! CA may impersonate any user, so that CA signs nothing else.
 //!
-//! Valid certificates are reused, so that a kubeconfig outlives restarts.
+//! Certificates are reused until two thirds of their validity have passed, so that a kubeconfig outlives restarts.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::IpAddr;
 use std::path::Path;
 
 use jiff::Timestamp;
-use setpoint_x509::{GeneralName, oid};
+use setpoint_x509::{Certificate, GeneralName, oid};
 
+use crate::authority::AuthorityFiles;
 use crate::issue::{self, Subject};
-use crate::{CertKeyPair, Error, reuse};
+use crate::{Authority, CertKeyPair, Error, lifetime};
 
-/// A certificate that expires sooner than this is replaced.
-const RENEWAL_DAYS: i64 = 30;
+/// The server name of clients that trust the cluster's CA and connect to an address: with it they get a certificate of
+/// that CA, whatever other certificates are served (upstream: `LoopbackClientServerNameOverride`).
+pub const LOOPBACK_NAME: &str = "apiserver-loopback-client";
 /// The DNS names of the server.
-const SERVER_NAMES: [&str; 5] = [
+const SERVER_NAMES: [&str; 6] = [
     "localhost",
     "kubernetes",
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
+    LOOPBACK_NAME,
 ];
 
+/// The files of the server's certificate, the administrator's, and the one for aggregated API servers.
+pub(crate) const SERVER: &str = "server";
+pub(crate) const ADMINISTRATOR: &str = "admin";
+pub(crate) const PROXY: &str = "front-proxy-client";
+
 /// All certificates of a cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pki {
-    pub authority: CertKeyPair,
+    pub authority: Authority,
     pub server: CertKeyPair,
     pub administrator: CertKeyPair,
-    pub proxy_authority: CertKeyPair,
+    pub proxy_authority: Authority,
     pub proxy: CertKeyPair,
 }
 
@@ -44,56 +52,85 @@ struct CertificateSpec {
 // === impl Pki ===
 
 impl Pki {
-    /// Reads the certificates in a directory, issuing those that are absent, about to expire, or for other addresses.
-    /// `proxy_name` is the common name of the client certificate for aggregated API servers, which they check.
+    /// Reads the certificates in a directory. Those that are absent, due for renewal, signed by a previous CA or for
+    /// other addresses are issued again. `proxy_name` is the common name of the client certificate for aggregated API
+    /// servers, which they check.
     pub fn open(dir: &Path, listen: IpAddr, proxy_name: &str, now: Timestamp) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(Error::file("create", dir))?;
-        let (authority, fresh) = open_authority(dir, ("ca", "setpoint-ca"), now)?;
-        let issued = |spec| load_or_issue(dir, &authority, spec, now, fresh);
-        let (server, administrator) = (issued(server(listen))?, issued(administrator())?);
-        let (proxy_authority, fresh) = open_authority(dir, ("front-proxy-ca", "front-proxy-ca"), now)?;
+        let _lock = lock(dir)?;
+        let authority = Authority::open(cluster_authority(dir), now)?;
+        let proxy_authority = Authority::open(proxy_authority(dir), now)?;
+        let issued = |authority: &Authority, spec| load_or_issue(dir, &authority.signing, spec, now);
         Ok(Self {
-            server,
-            administrator,
+            server: issued(&authority, server(listen))?,
+            administrator: issued(&authority, administrator())?,
+            proxy: issued(&proxy_authority, proxy(proxy_name))?,
             authority,
-            proxy: load_or_issue(dir, &proxy_authority, proxy(proxy_name), now, fresh)?,
             proxy_authority,
         })
     }
 }
 
-/// Reads or creates a CA, by its file and common name. Returns whether it was created.
-fn open_authority(
-    dir: &Path,
-    (file, name): (&str, &str),
-    now: Timestamp,
-) -> Result<(CertKeyPair, bool), Error> {
-    if let Some(pair) = CertKeyPair::read(dir, file)?
-        && reuse::is_reusable(&pair.certificate, &[], now, RENEWAL_DAYS)
-    {
-        return Ok((pair, false));
-    }
-    let pair = issue::authority(name, now)?;
-    pair.write(dir, file)?;
-    Ok((pair, true))
+/// Locks the directory until the file is dropped: a server and a command may change it at the same time.
+pub(crate) fn lock(dir: &Path) -> Result<File, Error> {
+    let file = File::open(dir).map_err(Error::file("open", dir))?;
+    file.lock().map_err(Error::file("lock", dir))?;
+    Ok(file)
 }
 
-/// The certificate on disk if it is valid for `spec`, otherwise a new one.
+pub(crate) fn cluster_authority(dir: &Path) -> AuthorityFiles<'_> {
+    AuthorityFiles {
+        dir,
+        file: "ca",
+        common_name: "setpoint-ca",
+    }
+}
+
+pub(crate) fn proxy_authority(dir: &Path) -> AuthorityFiles<'_> {
+    AuthorityFiles {
+        dir,
+        file: "front-proxy-ca",
+        common_name: "front-proxy-ca",
+    }
+}
+
+/// The certificate on disk if it is current, otherwise a new one.
 fn load_or_issue(
     dir: &Path,
     authority: &CertKeyPair,
     spec: CertificateSpec,
     now: Timestamp,
-    renew: bool,
 ) -> Result<CertKeyPair, Error> {
-    if let Some(pair) = CertKeyPair::read(dir, spec.file)?.filter(|_| !renew)
-        && reuse::is_reusable(&pair.certificate, &spec.subject.alt_names, now, RENEWAL_DAYS)
+    if let Some(pair) = CertKeyPair::read(dir, spec.file)?
+        && is_current(&pair, authority, &spec.subject, now)?
     {
         return Ok(pair);
     }
     let pair = issue::signed(authority, spec.file, &spec.subject, now)?;
     pair.write(dir, spec.file)?;
     Ok(pair)
+}
+
+/// Whether a certificate is for this subject, signed by this CA, and not due for renewal.
+fn is_current(
+    pair: &CertKeyPair,
+    authority: &CertKeyPair,
+    subject: &Subject,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let authority = authority.certificate_der()?;
+    let authority = Certificate::from_der(&authority).map_err(Error::Authority)?;
+    let der = pair.certificate_der();
+    let Some(certificate) = der.as_ref().ok().and_then(|der| Certificate::from_der(der).ok()) else {
+        return Ok(false);
+    };
+    // Two CAs of the same name differ in their key.
+    let is_signed = certificate.issuer == authority.subject
+        && certificate.authority_key_id() == authority.subject_key_id();
+    let is_same =
+        certificate.subject.raw == subject.name && certificate.subject_alt_names() == subject.alt_names;
+    let is_due = lifetime::is_due(&certificate, issue::not_after(&authority, now), now);
+    Ok(is_signed && is_same && !is_due && pair.is_matching())
 }
 
 fn server(listen: IpAddr) -> CertificateSpec {
@@ -113,7 +150,7 @@ fn server(listen: IpAddr) -> CertificateSpec {
         usage: oid::SERVER_AUTH,
     };
     CertificateSpec {
-        file: "server",
+        file: SERVER,
         subject,
     }
 }
@@ -126,11 +163,11 @@ fn general_name(address: &IpAddr) -> GeneralName {
 }
 
 fn administrator() -> CertificateSpec {
-    client("admin", "kubernetes-admin", Some("system:masters"))
+    client(ADMINISTRATOR, "kubernetes-admin", Some("system:masters"))
 }
 
 fn proxy(name: &str) -> CertificateSpec {
-    client("front-proxy-client", name, None)
+    client(PROXY, name, None)
 }
 
 /// A client certificate for a user and a group.

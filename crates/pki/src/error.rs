@@ -22,6 +22,15 @@ pub enum Error {
     /// The certificate or the key of a CA cannot be used to sign.
     #[error("invalid CA certificate or key")]
     Authority(#[source] setpoint_x509::Error),
+    /// A certificate or a key cannot be read.
+    #[error("unreadable certificate or key")]
+    Certificate(#[source] setpoint_x509::Error),
+    /// The key of a CA is not that of its certificate.
+    #[error("{file}.key is not the key of {file}.crt")]
+    Mismatch { file: String },
+    /// Files cannot be used together.
+    #[error("cannot use {}: {reason}", display(paths))]
+    Invalid { paths: Vec<PathBuf>, reason: String },
     /// A certificate or key is not valid PEM.
     #[error("invalid certificate or key")]
     Pem(#[from] rustls_pki_types::pem::Error),
@@ -44,4 +53,9 @@ impl Error {
             source,
         }
     }
+}
+
+fn display(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
 }

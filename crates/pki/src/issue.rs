@@ -75,7 +75,7 @@ pub(crate) fn signed(
             subject: &subject.name,
             public_key: &key.public_key_info(),
             not_before: now - BACKDATE,
-            not_after: now + days(CERTIFICATE_DAYS),
+            not_after: not_after(&authority, now),
             extensions: extensions(subject, authority.subject_key_id()),
         };
         Ok(CertKeyPair {
@@ -84,6 +84,11 @@ pub(crate) fn signed(
         })
     };
     signed().map_err(Error::issue(name))
+}
+
+/// The end of a certificate that a CA signs now. It does not outlive the CA.
+pub(crate) fn not_after(authority: &Certificate<'_>, now: Timestamp) -> Timestamp {
+    (now + days(CERTIFICATE_DAYS)).min(authority.not_after)
 }
 
 fn extensions(subject: &Subject, authority_key_id: Option<&[u8]>) -> Vec<Vec<u8>> {

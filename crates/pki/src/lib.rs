@@ -1,14 +1,25 @@
-//! Certificates of a cluster: its CAs, and the server and client certificates that they sign.
+//! Certificates and keys of a cluster: its CAs, the server and client certificates that they sign, and the keys of
+//! service account tokens.
 //!
-//! The crate reads and writes files of one directory and signs certificates; it opens no connection and knows neither the
-//! API nor HTTP. Time is an argument. Start reading at [`Pki::open`].
+//! The crate reads and writes files and signs certificates; it opens no connection and knows neither the API nor HTTP.
+//! Time is an argument. The files are the only state: a running server opens them again and again, and so notices what a
+//! command has changed. Start reading at [`Pki::open`].
 
+mod authority;
 mod certificates;
+mod dynamic_files;
 mod error;
+mod inventory;
 mod issue;
+mod lifetime;
 mod pair;
-mod reuse;
+mod renew;
+pub mod service_account;
 
-pub use certificates::Pki;
+pub use authority::{Authority, Rotation};
+pub use certificates::{LOOPBACK_NAME, Pki};
+pub use dynamic_files::DynamicFiles;
 pub use error::Error;
+pub use inventory::{CertificateInfo, Entry, inventory};
 pub use pair::CertKeyPair;
+pub use renew::{renew_certificates, rotate_authorities};

@@ -8,11 +8,17 @@ use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use setpoint_x509::{Certificate, PrivateKey};
 
 use crate::Error;
 
+/// The mode of files that only their owner may read.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
+/// The mode of certificates.
+pub(crate) const READABLE: u32 = 0o644;
+
 /// A certificate and its key, in PEM.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CertKeyPair {
     pub certificate: String,
     pub key: String,
@@ -24,9 +30,23 @@ impl CertKeyPair {
         Ok(CertificateDer::from_pem_slice(self.certificate.as_bytes())?)
     }
 
+    /// The certificates in DER: the first one and those of intermediate CAs after it.
+    pub fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Error> {
+        certificates(self.certificate.as_bytes())
+    }
+
     /// The private key in DER.
     pub fn key_der(&self) -> Result<PrivateKeyDer<'static>, Error> {
         Ok(PrivateKeyDer::from_pem_slice(self.key.as_bytes())?)
+    }
+
+    /// Whether the key is that of the certificate.
+    pub fn is_matching(&self) -> bool {
+        let (Ok(der), Ok(key)) = (self.certificate_der(), PrivateKey::from_pem(&self.key)) else {
+            return false;
+        };
+        Certificate::from_der(&der)
+            .is_ok_and(|certificate| certificate.public_key.raw == key.public_key_info())
     }
 
     /// The pair of this name in a directory; `None` if one of its files does not exist.
@@ -35,18 +55,17 @@ impl CertKeyPair {
         if !certificate.exists() || !key.exists() {
             return Ok(None);
         }
-        let read = |path: &Path| fs::read_to_string(path).map_err(Error::file("read", path));
         Ok(Some(Self {
-            certificate: read(&certificate)?,
-            key: read(&key)?,
+            certificate: read_file(&certificate)?,
+            key: read_file(&key)?,
         }))
     }
 
     /// Writes the pair. The key is readable by its owner only.
     pub(crate) fn write(&self, dir: &Path, name: &str) -> Result<(), Error> {
         let (certificate, key) = paths(dir, name);
-        write_file(&key, &self.key, 0o600)?;
-        write_file(&certificate, &self.certificate, 0o644)
+        write_file(&key, &self.key, OWNER_ONLY)?;
+        write_file(&certificate, &self.certificate, READABLE)
     }
 }
 
@@ -59,21 +78,37 @@ impl fmt::Debug for CertKeyPair {
     }
 }
 
-fn paths(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+/// All certificates of a PEM text, which must have one.
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
+    match certificates.is_empty() {
+        true => Err(Error::Pem(rustls_pki_types::pem::Error::NoItemsFound)),
+        false => Ok(certificates),
+    }
+}
+
+/// The files of the certificate and the key of a pair.
+pub(crate) fn paths(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
     (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")))
 }
 
-/// Writes a file atomically: a reader sees the old text or the new one.
-fn write_file(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+pub(crate) fn read_file(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(Error::file("read", path))
+}
+
+/// Writes a file atomically: a reader sees the old text or the new one, also after a crash.
+pub(crate) fn write_file(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let fresh = path.with_extension("new");
     let written = || -> std::io::Result<()> {
+        // One that a crash left behind may have another mode.
+        let _ = fs::remove_file(&fresh);
         let mut file = fs::OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(mode)
             .open(&fresh)?;
         file.write_all(text.as_bytes())?;
+        file.sync_all()?;
         fs::rename(&fresh, path)
     };
     written().map_err(Error::file("write", path))

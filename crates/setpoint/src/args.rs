@@ -2,17 +2,19 @@
 
 mod controller_flags;
 mod flow_control_flags;
+mod tls_flags;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use setpoint_cli::{new, store, tree, version};
+use setpoint_cli::{certs, new, store, tree, version};
 use setpoint_values::Cidr;
 
 pub(crate) use controller_flags::ControllerFlags;
 pub(crate) use flow_control_flags::FlowControlFlags;
+pub(crate) use tls_flags::TlsFlags;
 
 /// Kubernetes' API and control loops in one small, fast program.
 #[derive(Debug, Parser)]
@@ -30,6 +32,11 @@ pub(crate) enum Command {
     Store {
         #[command(subcommand)]
         command: store::Command,
+    },
+    /// List, renew and rotate the certificates and keys of a cluster.
+    Certs {
+        #[command(subcommand)]
+        command: certs::Command,
     },
     /// Generate a new project that builds, passes its test and runs.
     New {
@@ -118,6 +125,8 @@ pub(crate) struct Up {
     pub log_format: LogFormat,
     #[command(flatten)]
     pub flow_control_flags: FlowControlFlags,
+    #[command(flatten)]
+    pub tls_flags: TlsFlags,
     #[command(flatten)]
     pub controller_flags: ControllerFlags,
 }

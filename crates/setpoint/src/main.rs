@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_apiserver::version::Version;
-use setpoint_cli::{new, store, tree, version};
+use setpoint_cli::{certs, new, store, tree, version};
 
 use crate::args::{Args, Command};
 
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Up(up) => serve::run(*up),
         Command::Store { command } => store::run(&command),
+        Command::Certs { command } => certs::run(&command),
         Command::New { command } => new::run(&command),
         Command::Tree(args) => tree::run(&args),
         Command::Version(args) => version::run(&args, &Version::client()),

@@ -15,7 +15,7 @@ use setpoint_apiserver::{Listener, Server};
 use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
-use setpoint_kinds::bootstrap::{self, PROXY_NAME, ServerInfo};
+use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_pki::Pki;
 use setpoint_registry::{Registry, WatchCaches};
 use setpoint_runtime::{Caches, Client, Context, Manager};
@@ -31,6 +31,7 @@ mod access_checker;
 mod aggregation;
 mod audit;
 mod backup;
+mod certificates;
 mod checks;
 mod components;
 mod controller_config;
@@ -38,11 +39,15 @@ mod data_dir;
 mod flow_control;
 mod identity;
 mod kubeconfig;
+mod service_account_keys;
+mod serving_files;
 
 use aggregation::Aggregation;
+use certificates::{CertificateUsers, Certificates};
 use components::Components;
 use controller_config::controller_config;
 use data_dir::DataDir;
+use kubeconfig::WrittenKubeconfig;
 
 /// How often, and at which interval, opening a locked store is tried again.
 const LOCK_TRIES: u32 = 50;
@@ -65,25 +70,22 @@ pub(crate) fn run(args: Up) -> Result<()> {
 async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let data_dir = DataDir::open(&args)?;
-    let pki = Pki::open(&data_dir.pki(), args.listen.ip(), PROXY_NAME, clock.now())?;
+    let certificates = Certificates::open(&args, &data_dir.pki(), &clock)?;
     let store = open_store(&args, &data_dir, &clock).await?;
-    let listener = Listener::bind(args.listen)
-        .await
-        .context("cannot serve; set another address with --listen")?;
+    let listener = bind(&args).await?;
     let address = listener.local_addr();
     let kinds = Arc::new(setpoint_kinds::builtin());
-    let bootstrap = bootstrap::objects(&kinds, Some(&server_info(&args, &pki, address)));
+    let bootstrap = bootstrap::objects(&kinds, Some(&server_info(&args, certificates.pki(), address)));
     let watch_caches = WatchCaches::open(store.clone(), kinds);
     let caches: Arc<dyn Caches> = watch_caches.clone();
     let uses = TokenUses::default();
     let token_file = args.token_auth_file.as_deref();
     let access = access::open(&data_dir.pki(), token_file, &caches, &clock, &uses)?;
     let registry = open_registry(&args, watch_caches, &access, bootstrap, &clock)?;
-    let aggregation = Aggregation::open(&pki, &registry, &clock)?;
+    let aggregation = Aggregation::open(certificates.pki(), &registry, &clock)?;
     let mut manager = manager(&registry, &aggregation, &clock);
-    let controllers = controller_config(&args, &pki, (&registry, &aggregation), (&access, uses))?;
+    let controllers = controller_config(&args, &certificates, (&registry, &aggregation), (&access, uses))?;
     add_components(&mut manager, &args, &controllers)?;
-    add_api_server_controllers(&mut manager, &controllers);
     let stop = CancellationToken::new();
     let (audit, writer) = audit::open(&args, &clock).await?.unzip();
     let config = setpoint_apiserver::Config {
@@ -93,7 +95,7 @@ async fn up(args: Up) -> Result<()> {
         authorize: Box::new(access.authorizer.clone()),
         issuer: Some(access.issuer.clone()),
         clock: clock.clone(),
-        tls: identity::server(&pki)?,
+        tls: certificates.tls(),
         audit,
         connect: Box::new(setpoint_apiserver::Network::default()),
         aggregator: aggregation.aggregator.clone(),
@@ -102,18 +104,21 @@ async fn up(args: Up) -> Result<()> {
         metrics_sources: metrics_sources(&registry, &manager, &aggregation),
         custom_routes: vec![backup::route(&store, &data_dir, &access)],
     };
-    let server = Server::new(config, listener).context("cannot serve")?;
-    let kubeconfig = kubeconfig::write(&args, &data_dir, &pki, address)?;
+    let server = Server::new(config, listener);
+    let kubeconfig = certificates.write_kubeconfig(&args, &data_dir, address)?;
+    let kubeconfig_path = kubeconfig.path.clone();
 
     let mut components = Components::new(stop)?;
     start_registry(&mut components, registry.clone());
     components.start("server", |stop| serve(server, writer, stop));
     let aggregator = aggregation.aggregator.clone();
     components.start("aggregator", |stop| aggregation::run(aggregator, stop));
+    let users = certificate_users(&aggregation, &access, kubeconfig);
+    components.start("certificates", |stop| certificates.run(users, stop));
     components.start("controllers", |stop| async move { Ok(manager.run(stop).await?) });
     let announced = async {
         registry.started().await;
-        announce(&args, &data_dir, address, &kubeconfig);
+        announce(&args, &data_dir, address, &kubeconfig_path);
         std::future::pending().await
     };
     let outcome = tokio::select! {
@@ -124,14 +129,33 @@ async fn up(args: Up) -> Result<()> {
     outcome
 }
 
+/// Binds the port of `--listen`.
+async fn bind(args: &Up) -> Result<Listener> {
+    let listener = Listener::bind(args.listen).await;
+    listener.context("cannot serve; set another address with --listen")
+}
+
 /// The server's address, service CIDR and CAs, which the registry publishes as objects.
 fn server_info(args: &Up, pki: &Pki, address: SocketAddr) -> ServerInfo {
     ServerInfo {
         address: address.ip(),
         port: address.port(),
         service_cidr: args.service_cluster_ip_range,
-        client_ca: pki.authority.certificate.clone(),
-        proxy_ca: pki.proxy_authority.certificate.clone(),
+        client_ca: pki.authority.bundle.clone(),
+        proxy_ca: pki.proxy_authority.bundle.clone(),
+    }
+}
+
+/// The components that get renewed certificates and keys.
+fn certificate_users(
+    aggregation: &Aggregation,
+    access: &AccessControl,
+    kubeconfig: WrittenKubeconfig,
+) -> CertificateUsers {
+    CertificateUsers {
+        aggregator: aggregation.aggregator.clone(),
+        issuer: access.issuer.clone(),
+        kubeconfig,
     }
 }
 
@@ -255,7 +279,7 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-/// Adds the controllers and the scheduler that `--controllers` enables, and the nodes.
+/// Adds the controllers and the scheduler that `--controllers` enables, the nodes, and the API server's controllers.
 fn add_components(manager: &mut Manager, args: &Up, config: &setpoint_controllers::Config) -> Result<()> {
     let mut enabled = expand_selection(&args.controllers);
     if take_scheduler(&mut enabled) {
@@ -263,6 +287,7 @@ fn add_components(manager: &mut Manager, args: &Up, config: &setpoint_controller
     }
     add_controllers(manager, &enabled, config)?;
     add_nodes(manager, args);
+    add_api_server_controllers(manager, config);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Serve, SystemClock, User};
-use setpoint_apiserver::tls::Identity;
+use setpoint_apiserver::tls::{DynamicTls, Identity};
 use setpoint_apiserver::{Aggregator, Config, FlowControlConfig, Listener, Network, Server};
 use setpoint_auth::Authenticate;
 use setpoint_auth::authenticate::{AuthenticationError, Credentials};
@@ -53,6 +53,12 @@ impl Cluster {
     /// Serves the cluster over HTTPS on a free port. Connections use the system clock, everything behind them the
     /// cluster's clock.
     pub async fn serve_https(&self) -> HttpsServer {
+        let tls = DynamicTls::new(serving_certificate().identity()).expect("the certificate is valid");
+        self.serve_https_with(tls).await
+    }
+
+    /// Serves the cluster with other certificates. [`HttpsServer::connection`] does not trust them.
+    pub async fn serve_https_with(&self, tls: Arc<DynamicTls>) -> HttpsServer {
         let registry = self.registry().clone();
         let kinds = registry.clone();
         let config = Config {
@@ -62,7 +68,7 @@ impl Cluster {
             authorize: Box::new(setpoint_auth::authorize::without_rbac()),
             issuer: None,
             clock: Arc::new(SystemClock::new()),
-            tls: serving_certificate().identity(),
+            tls,
             audit: None,
             connect: Box::new(Network::default()),
             aggregator: Aggregator::none(Arc::new(SystemClock::new())),
@@ -73,7 +79,7 @@ impl Cluster {
         };
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await;
         let listener = listener.expect("there is a free port");
-        let server = Server::new(config, listener).expect("the certificate is valid");
+        let server = Server::new(config, listener);
         let (address, stop) = (server.local_addr(), CancellationToken::new());
         let mut running = JoinSet::new();
         running.spawn(server.run(stop.clone()));
@@ -168,7 +174,8 @@ impl ServingCertificate {
         Identity {
             chain: vec![self.certificate.clone()],
             key: PrivateKeyDer::try_from(self.key.clone()).expect("it is a key"),
-            client_ca: self.authority.clone(),
+            named: Vec::new(),
+            client_ca: vec![self.authority.clone()],
         }
     }
 }

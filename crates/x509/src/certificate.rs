@@ -73,6 +73,12 @@ impl<'a> Certificate<'a> {
         self.extension(oid::SUBJECT_KEY_ID).and_then(Extension::key_id)
     }
 
+    /// The subject key identifier of the CA that signed the certificate.
+    pub fn authority_key_id(&self) -> Option<&'a [u8]> {
+        self.extension(oid::AUTHORITY_KEY_ID)
+            .and_then(Extension::authority_key_id)
+    }
+
     pub fn subject_alt_names(&self) -> Vec<GeneralName> {
         let names = self.extension(oid::SUBJECT_ALT_NAME);
         names.and_then(Extension::general_names).unwrap_or_default()

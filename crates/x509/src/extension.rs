@@ -82,6 +82,12 @@ impl<'a> Extension<'a> {
             .element(der::OCTET_STRING)
             .map(|id| id.content)
     }
+
+    /// The identifier in an authority key identifier extension.
+    pub(crate) fn authority_key_id(&self) -> Option<&'a [u8]> {
+        let id = Reader::of_sequence(self.value)?.optional(der::CONTEXT)?;
+        Some(id.content)
+    }
 }
 
 /// An extension with this object identifier and the DER encoding of its value.

@@ -1,7 +1,19 @@
 //! [`Name`]: the subject or the issuer of a certificate.
 
+use std::fmt;
+
 use crate::der::{self, Element, Reader, write};
 use crate::oid;
+
+/// The attributes that are printed, by their names in RFC 4514.
+const PRINTED: [(&[u32], &str); 6] = [
+    (oid::COMMON_NAME, "CN"),
+    (oid::ORGANIZATION, "O"),
+    (oid::ORGANIZATIONAL_UNIT, "OU"),
+    (oid::COUNTRY, "C"),
+    (oid::LOCALITY, "L"),
+    (oid::STATE, "ST"),
+];
 
 /// A distinguished name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +87,22 @@ impl<'a> Name<'a> {
     }
 }
 
+/// The attributes from last to first, as in RFC 4514: `CN=kubernetes-admin,O=system:masters`. Rare ones are left out.
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attributes: Vec<Attribute<'_>> = self.attributes().collect();
+        let printed: Vec<String> = attributes
+            .iter()
+            .rev()
+            .filter_map(|attribute| {
+                let (_, name) = PRINTED.iter().find(|(kind, _)| attribute.is(kind))?;
+                Some(format!("{name}={}", attribute.text()?))
+            })
+            .collect();
+        f.write_str(&printed.join(","))
+    }
+}
+
 // === impl Attribute ===
 
 impl<'a> Attribute<'a> {
@@ -116,6 +144,7 @@ mod tests {
         assert_eq!(name.organizations().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(name.common_names().collect::<Vec<_>>(), ["c"]);
         assert_eq!(name.raw, encoded);
+        assert_eq!(name.to_string(), "CN=c,O=b,O=a");
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Object identifiers, as their arcs.
 
 pub const COMMON_NAME: &[u32] = &[2, 5, 4, 3];
+pub const COUNTRY: &[u32] = &[2, 5, 4, 6];
+pub const LOCALITY: &[u32] = &[2, 5, 4, 7];
+pub const STATE: &[u32] = &[2, 5, 4, 8];
 pub const ORGANIZATION: &[u32] = &[2, 5, 4, 10];
+pub const ORGANIZATIONAL_UNIT: &[u32] = &[2, 5, 4, 11];
 
 pub const SUBJECT_KEY_ID: &[u32] = &[2, 5, 29, 14];
 pub const KEY_USAGE: &[u32] = &[2, 5, 29, 15];

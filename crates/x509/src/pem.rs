@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 pub const CERTIFICATE: &str = "CERTIFICATE";
 pub const PRIVATE_KEY: &str = "PRIVATE KEY";
+pub const PUBLIC_KEY: &str = "PUBLIC KEY";
 
 const LINE_BYTES: usize = 64;
 

@@ -86,7 +86,7 @@ pub type ServiceResolver = Box<dyn Fn(&ServiceReference) -> Result<BackendAddres
 /// The aggregated API servers and the connections to them.
 pub struct Aggregator {
     resolve: ServiceResolver,
-    identity: Option<ProxyClientIdentity>,
+    identity: RwLock<Option<Arc<ProxyClientIdentity>>>,
     clock: Arc<dyn Clock>,
     registered: watch::Sender<Arc<[Arc<RegisteredRemote>]>>,
     discovered: RwLock<Arc<RemoteGroups>>,
@@ -120,7 +120,7 @@ impl Aggregator {
     ) -> Arc<Self> {
         Arc::new(Self {
             resolve,
-            identity,
+            identity: RwLock::new(identity.map(Arc::new)),
             clock,
             registered: watch::Sender::new(Arc::from([])),
             discovered: RwLock::default(),
@@ -149,6 +149,18 @@ impl Aggregator {
         self.update_discovery(None);
     }
 
+    /// Replaces the client certificate. Requests under way finish on the connections they have; the next ones connect with
+    /// the new certificate.
+    pub fn replace_identity(&self, identity: ProxyClientIdentity) {
+        *self.identity.write() = Some(Arc::new(identity));
+        self.registered.send_modify(|registered| {
+            *registered = registered
+                .iter()
+                .map(|one| self.register_one(&[], one.remote.clone()))
+                .collect();
+        });
+    }
+
     fn register_one(&self, before: &[Arc<RegisteredRemote>], remote: Remote) -> Arc<RegisteredRemote> {
         let same = |one: &&Arc<RegisteredRemote>| {
             let (old, new) = (&one.remote, &remote);
@@ -156,13 +168,15 @@ impl Aggregator {
         };
         let pool = match before.iter().find(same) {
             Some(registered) => registered.pool.clone(),
-            None => Arc::new(ConnectionPool::new(
-                &remote,
-                self.identity.as_ref(),
-                self.tasks.clone(),
-            )),
+            None => Arc::new(self.connection_pool(&remote)),
         };
         Arc::new(RegisteredRemote { remote, pool })
+    }
+
+    /// A pool without connections, for a remote.
+    fn connection_pool(&self, remote: &Remote) -> ConnectionPool {
+        let identity = self.identity.read().clone();
+        ConnectionPool::new(remote, identity.as_deref(), self.tasks.clone())
     }
 
     /// The remote that serves a request; `None` if this server does.

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 impl Aggregator {
     /// Checks that a remote serves its registered version; the error has Kubernetes' text.
     pub async fn probe(&self, remote: &Remote) -> Result<(), String> {
-        let pool = ConnectionPool::new(remote, self.identity.as_ref(), self.tasks.clone());
+        let pool = self.connection_pool(remote);
         let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS).map(|_| self.attempt(remote, &pool)).collect();
         let mut outcome = Ok(());
         while let Some(attempted) = attempts.next().await {

@@ -34,6 +34,7 @@ struct Fixture {
     aggregator: Arc<Aggregator>,
     remote: Remote,
     connections: Arc<AtomicUsize>,
+    callers: TestCa,
     _running: JoinSet<()>,
 }
 
@@ -177,15 +178,18 @@ fn pem(authority: &TestCa) -> Vec<u8> {
     format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n").into_bytes()
 }
 
+/// A new client certificate of a CA.
+fn proxy_identity(authority: &TestCa) -> ProxyClientIdentity {
+    let (certificate, key) = authority.sign("front-proxy-client", "setpoint");
+    let chain = vec![certificate];
+    ProxyClientIdentity { chain, key }
+}
+
 async fn fixture() -> Fixture {
     let (own, callers) = (TestCa::new(), TestCa::new());
     let mut running = JoinSet::new();
     let (address, connections) = serve_remote(&own, &callers, &mut running).await;
-    let (certificate, key) = callers.sign("front-proxy-client", "setpoint");
-    let identity = ProxyClientIdentity {
-        chain: vec![certificate],
-        key,
-    };
+    let identity = proxy_identity(&callers);
     let backend = BackendAddress {
         secure: true,
         host: "127.0.0.1".to_owned(),
@@ -215,6 +219,7 @@ async fn fixture() -> Fixture {
         aggregator,
         remote,
         connections,
+        callers,
         _running: running,
     }
 }
@@ -304,6 +309,21 @@ async fn connections_to_an_aggregated_server_are_reused() {
         );
     }
     assert_eq!(fixture.connections.load(Ordering::Relaxed), before + 1);
+}
+
+#[tokio::test]
+async fn a_replaced_client_certificate_is_presented_on_new_connections() {
+    let fixture = fixture().await;
+    fixture.register().await;
+    let request = "GET /apis/example.org/v1/things HTTP/1.1";
+    fixture
+        .aggregator
+        .replace_identity(proxy_identity(&TestCa::new()));
+    check(&fixture.server.send(request).await, 503, &[]);
+    fixture
+        .aggregator
+        .replace_identity(proxy_identity(&fixture.callers));
+    check(&fixture.server.send(request).await, 200, &[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

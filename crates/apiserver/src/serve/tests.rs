@@ -16,6 +16,7 @@ use setpoint_schema::{Pack, Shape};
 
 use super::*;
 use crate::respond::tests::stored;
+use crate::tls::Identity;
 
 /// A certificate authority.
 pub(crate) struct TestCa {
@@ -102,12 +103,23 @@ fn decoded(payload: &Payload) -> Result<Vec<u8>, Status> {
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) authority: TestCa,
+    tls: Arc<DynamicTls>,
     stop: CancellationToken,
     running: JoinSet<Result<(), Error>>,
 }
 
-fn config(authority: &TestCa) -> Config {
+/// A new serving certificate of a CA that also signs client certificates.
+fn identity(authority: &TestCa) -> Identity {
     let (certificate, key) = authority.sign("server", "setpoint");
+    Identity {
+        chain: vec![certificate],
+        key,
+        named: Vec::new(),
+        client_ca: vec![authority.certificate.clone()],
+    }
+}
+
+fn config(authority: &TestCa) -> Config {
     let kinds = Arc::new(setpoint_kinds::builtin());
     Config {
         serve: Arc::new(api),
@@ -116,11 +128,7 @@ fn config(authority: &TestCa) -> Config {
         authorize: Box::new(setpoint_auth::authorize::without_rbac()),
         issuer: None,
         clock: Arc::new(SystemClock::new()),
-        tls: Identity {
-            chain: vec![certificate],
-            key,
-            client_ca: authority.certificate.clone(),
-        },
+        tls: DynamicTls::new(identity(authority)).unwrap(),
         audit: None,
         connect: Box::new(crate::Network::default()),
         aggregator: Aggregator::none(Arc::new(SystemClock::new())),
@@ -147,12 +155,14 @@ pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer 
 
 async fn start(authority: TestCa, config: Config) -> TestServer {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let server = Server::new(config, listener).unwrap();
+    let tls = config.tls.clone();
+    let server = Server::new(config, listener);
     let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
     running.spawn(server.run(stop.clone()));
     TestServer {
         address,
         authority,
+        tls,
         stop,
         running,
     }
@@ -240,6 +250,32 @@ pub(crate) fn check(response: &str, code: u16, expected: &[&str]) {
     for text in expected {
         assert!(response.contains(text), "no {text} in {response}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replaced_certificate_is_served_to_new_connections_and_open_ones_go_on() {
+    let mut server = test_server().await;
+    let request = parse_request("GET /healthz HTTP/1.1");
+    let mut open = server.connect();
+    assert_eq!(open.round_trip(&request).unwrap().status, 200);
+    let next = TestCa::new();
+    let client_ca = vec![server.authority.certificate.clone(), next.certificate.clone()];
+    let replaced = Identity {
+        client_ca,
+        ..identity(&next)
+    };
+    server.tls.replace(replaced).unwrap();
+    assert_eq!(open.round_trip(&request).unwrap().status, 200);
+    let old_admin = server.authority.sign("admin", "system:masters");
+    assert_eq!(server.send("GET /healthz HTTP/1.1").await, "");
+    server.authority = next;
+    check(&server.send("GET /healthz HTTP/1.1").await, 200, &["ok"]);
+    let list = "GET /api/v1/configmaps HTTP/1.1";
+    check(
+        &server.send_as(Some(old_admin), list).await,
+        200,
+        &["ConfigMapList"],
+    );
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use setpoint_x509::{Certificate, CertificateTemplate, PrivateKey, extension, pem
 use crate::certificates::request::CertificateRequest;
 
 /// The cluster's certificate authority: certificate and key, in PEM.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
     pub certificate: String,
     pub key: String,

@@ -1,4 +1,4 @@
-//! Authentication and authorization: the key that signs service account tokens, and the `AccessControl` built on it.
+//! Authentication and authorization: the keys of service account tokens, and the `AccessControl` built on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,12 +7,11 @@ use anyhow::{Context, Result};
 use setpoint_api::{Clock, Stored};
 use setpoint_auth::authenticate::TokenFile;
 use setpoint_auth::token::issuer::DEFAULT_URL;
-use setpoint_auth::{AccessControl, Issuer, keys};
+use setpoint_auth::{AccessControl, Issuer};
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_runtime::Caches;
 
-/// The file of the key, in the directory of the certificates.
-const KEY_FILE: &str = "service-account.key";
+use super::service_account_keys::ServiceAccountKeys;
 
 /// Builds the access control on the server's caches.
 pub(super) fn open(
@@ -22,8 +21,8 @@ pub(super) fn open(
     clock: &Arc<dyn Clock>,
     uses: &TokenUses,
 ) -> Result<AccessControl> {
-    let key = keys::load_or_generate(&pki.join(KEY_FILE)).context("cannot open the key that signs tokens")?;
-    let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
+    let (key, retired) = ServiceAccountKeys::new(pki).read(clock.now())?;
+    let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, retired));
     let tokens = token_file.map(read_tokens).transpose()?;
     let (uses, now) = (uses.clone(), clock.clone());
     let note = Arc::new(move |secret: &Stored| uses.note(secret, now.now()));

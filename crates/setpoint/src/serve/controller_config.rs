@@ -1,36 +1,38 @@
 //! `controllers::Config`, built from the flags, the certificates and the served resources.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use setpoint_auth::AccessControl;
 use setpoint_auth::token::LegacyClaims;
-use setpoint_controllers::certificates::Authority;
 use setpoint_controllers::node_ipam::ClusterCidrs;
 use setpoint_controllers::serviceaccount_tokens::{TokenGenerator, TokenUses};
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
-use setpoint_pki::Pki;
 use setpoint_registry::Registry;
 use setpoint_values::Cidr;
 
 use crate::args::{ControllerFlags, Up};
 use crate::serve::aggregation::{self, Aggregation};
+use crate::serve::certificates::Certificates;
 
 /// The configuration of all controllers.
 pub(super) fn controller_config(
     args: &Up,
-    pki: &Pki,
+    certificates: &Certificates,
     (registry, aggregation): (&Arc<Registry>, &Aggregation),
     (access, uses): (&AccessControl, TokenUses),
 ) -> Result<Config> {
     let services = args.service_cluster_ip_range.to_string();
+    let certificate_changes = certificates.for_controllers();
+    let current = certificate_changes.borrow().clone();
     Ok(Config {
         resources: served_resources(registry, aggregation),
         aggregator: aggregation.hooks(),
         concurrent_syncs: args.controller_flags.concurrent_syncs(),
-        root_ca: pki.authority.certificate.clone(),
-        authority: Some(signing_authority(&args.controller_flags, pki)?),
+        root_ca: current.root_ca,
+        proxy_ca: current.proxy_ca,
+        authority: current.authority,
+        certificate_changes: Some(certificate_changes),
         signing_duration: args.controller_flags.cluster_signing_duration,
         token_generator: Some(token_generator(access)),
         token_uses: uses,
@@ -38,25 +40,6 @@ pub(super) fn controller_config(
         cluster_cidrs: cluster_cidrs(&args.controller_flags, &services)?,
         terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
     })
-}
-
-/// The CA that signs CertificateSigningRequests: that of `--cluster-signing-cert-file`, or else the cluster's own.
-fn signing_authority(args: &ControllerFlags, pki: &Pki) -> Result<Authority> {
-    let read = |file: &Path| {
-        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-    };
-    Ok(
-        match (&args.cluster_signing_cert_file, &args.cluster_signing_key_file) {
-            (Some(certificate), Some(key)) => Authority {
-                certificate: read(certificate)?,
-                key: read(key)?,
-            },
-            _ => Authority {
-                certificate: pki.authority.certificate.clone(),
-                key: pki.authority.key.clone(),
-            },
-        },
-    )
 }
 
 /// The resources served here and by aggregated API servers at any time, for the garbage collector, the namespace

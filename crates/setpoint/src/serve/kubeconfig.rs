@@ -1,5 +1,6 @@
 //! The administrator's kubeconfig: written to the path of `--kubeconfig`, but never over that of another cluster.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use setpoint_client::Kubeconfig;
 use setpoint_client::kubeconfig::{Cluster, User};
-use setpoint_pki::Pki;
+use setpoint_pki::{LOOPBACK_NAME, Pki};
 
 use super::data_dir::DataDir;
 use crate::args::Up;
@@ -16,13 +17,40 @@ use crate::args::Up;
 /// The name of cluster, user and context.
 const NAME: &str = "setpoint";
 
-/// Writes the kubeconfig. Returns its path.
-pub(super) fn write(args: &Up, data_dir: &DataDir, pki: &Pki, address: SocketAddr) -> Result<PathBuf> {
-    let config = config(pki, address);
+/// The kubeconfig on disk. Its entries are replaced when their certificates are renewed.
+#[derive(Debug)]
+pub(super) struct WrittenKubeconfig {
+    pub(super) path: PathBuf,
+    server: KubeconfigServer,
+    /// The entries as they were written last.
+    written: Kubeconfig,
+}
+
+/// The server in a kubeconfig.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KubeconfigServer {
+    pub(super) address: SocketAddr,
+    /// Whether the server's default certificate is not of the cluster's CA, so that the client must name the one that is.
+    pub(super) has_user_certificate: bool,
+}
+
+/// Writes the kubeconfig.
+pub(super) fn write(
+    args: &Up,
+    data_dir: &DataDir,
+    pki: &Pki,
+    server: KubeconfigServer,
+) -> Result<WrittenKubeconfig> {
+    let config = config(pki, server);
     let path = args.kubeconfig.clone().unwrap_or_else(|| data_dir.kubeconfig());
+    let written = WrittenKubeconfig {
+        path: path.clone(),
+        server,
+        written: config.clone(),
+    };
     if args.merge_kubeconfig {
         config.merge_into(&path)?;
-        return Ok(path);
+        return Ok(written);
     }
     if args.kubeconfig.is_some() && path.exists() && !is_ours(&path)? {
         bail!(
@@ -31,14 +59,53 @@ pub(super) fn write(args: &Up, data_dir: &DataDir, pki: &Pki, address: SocketAdd
         );
     }
     config.write(&path)?;
-    Ok(path)
+    Ok(written)
 }
 
-fn config(pki: &Pki, address: SocketAddr) -> Kubeconfig {
+// === impl WrittenKubeconfig ===
+
+impl WrittenKubeconfig {
+    /// Replaces the certificates in the entries that were written, if there are new ones. Entries that were changed or
+    /// removed since are left alone, and so is everything else in the file.
+    pub(super) fn renew(&mut self, pki: &Pki) -> Result<()> {
+        let renewed = config(pki, self.server);
+        if renewed == self.written {
+            return Ok(());
+        }
+        let file = match std::fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            text => Some(Kubeconfig::parse(&text?)?),
+        };
+        if let Some(mut file) = file {
+            replace_entries(&mut file, &self.written, &renewed);
+            file.write(&self.path)?;
+        }
+        self.written = renewed;
+        Ok(())
+    }
+}
+
+fn replace_entries(file: &mut Kubeconfig, written: &Kubeconfig, renewed: &Kubeconfig) {
+    for (old, new) in written.users.iter().zip(&renewed.users) {
+        file.users
+            .iter_mut()
+            .filter(|user| *user == old)
+            .for_each(|user| user.clone_from(new));
+    }
+    for (old, new) in written.clusters.iter().zip(&renewed.clusters) {
+        file.clusters
+            .iter_mut()
+            .filter(|cluster| *cluster == old)
+            .for_each(|cluster| cluster.clone_from(new));
+    }
+}
+
+fn config(pki: &Pki, server: KubeconfigServer) -> Kubeconfig {
     let encoded = |text: &str| Some(STANDARD.encode(text));
     let cluster = Cluster {
-        server: format!("https://{}", reachable(address)),
-        certificate_authority_data: encoded(&pki.authority.certificate),
+        server: format!("https://{}", reachable(server.address)),
+        certificate_authority_data: encoded(&pki.authority.bundle),
+        tls_server_name: server.has_user_certificate.then(|| LOOPBACK_NAME.to_owned()),
         ..Cluster::default()
     };
     let user = User {
@@ -78,6 +145,71 @@ mod tests {
         );
         assert_eq!(reachable("[::]:6443".parse().unwrap()).to_string(), "[::1]:6443");
         assert_eq!(reachable("10.0.0.5:1".parse().unwrap()).to_string(), "10.0.0.5:1");
+    }
+
+    const SERVER: KubeconfigServer = KubeconfigServer {
+        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6443),
+        has_user_certificate: false,
+    };
+
+    fn pki(dir: &Path, now: &str) -> Pki {
+        Pki::open(
+            dir,
+            SERVER.address.ip(),
+            "front-proxy-client",
+            now.parse().unwrap(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn only_the_entries_that_were_written_are_renewed() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let token = User {
+            token: Some("secret".to_owned()),
+            ..User::default()
+        };
+        let work = Kubeconfig::single_context("work", Cluster::default(), token);
+        let first = config(&pki(dir.path(), "2026-01-01T00:00:00Z"), SERVER);
+        first.clone().merge_into(&path).unwrap();
+        work.merge_into(&path).unwrap();
+        let before = Kubeconfig::read(&path).unwrap();
+        let mut written = WrittenKubeconfig {
+            path: path.clone(),
+            server: SERVER,
+            written: first.clone(),
+        };
+        let renewed = pki(dir.path(), "2026-12-01T00:00:00Z");
+        written.renew(&renewed).unwrap();
+        let after = Kubeconfig::read(&path).unwrap();
+        assert_ne!(after.users[0], before.users[0]);
+        assert_eq!(after.users[0], config(&renewed, SERVER).users[0]);
+        assert_eq!(after.users[1], before.users[1]);
+        assert_eq!(
+            (after.clusters, after.current_context),
+            (before.clusters, "work".to_owned())
+        );
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn an_entry_that_the_user_has_changed_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let first = config(&pki(dir.path(), "2026-01-01T00:00:00Z"), SERVER);
+        let mut changed = first.clone();
+        changed.users[0].user.token = Some("mine".to_owned());
+        changed.write(&path).unwrap();
+        let mut written = WrittenKubeconfig {
+            path: path.clone(),
+            server: SERVER,
+            written: first,
+        };
+        written.renew(&pki(dir.path(), "2026-12-01T00:00:00Z")).unwrap();
+        assert_eq!(Kubeconfig::read(&path).unwrap().users, changed.users);
     }
 
     #[test]

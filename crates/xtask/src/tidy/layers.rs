@@ -94,7 +94,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
         6,
         &["api", "auth", "codec", "schema", "strategy", "values"],
     ),
-    row("cli", 6, &["api", "client", "runtime", "store"]),
+    row("cli", 6, &["api", "client", "pki", "runtime", "store"]),
     row("controllers", 6, &["api", "runtime", "values", "x509"]),
     row("dashboard", 6, &["api", "client"]),
     row("manifests", 6, &["api", "client", "codec", "runtime"]),
