@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-#[expect(clippy::disallowed_methods, reason = "a recording specifies pauses")]
-pub(crate) fn sleep(duration: Duration) {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a recording specifies pauses, and a soak run lasts for a given time"
+)]
+pub fn sleep(duration: Duration) {
     if !duration.is_zero() {
         std::thread::sleep(duration);
     }

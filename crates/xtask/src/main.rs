@@ -1,5 +1,6 @@
 //! The repository's own commands: `tidy` checks its rules, `public-api` writes the snapshots of the
-//! libraries' interfaces, `test` runs every test, `pack` writes the schema pack.
+//! libraries' interfaces, `test` runs every test, `soak` runs a server under faults, `pack` writes the
+//! schema pack.
 //!
 //! Nothing here ships and no crate depends on it. Start reading at `tidy/mod.rs` or `test/mod.rs`.
 
@@ -23,6 +24,8 @@ usage: cargo xtask <command>
   tidy                check the repository's rules: layers, invariants, sizes, names, docs
   public-api          write the public items of the library crates to docs/public-api
   test [--only NAME]  run every test, and report what was skipped and why
+  soak [--minutes N] [--seed N] [--faults LIST] [--max-memory MB] [--max-p99 MS]
+                      run a server under load and faults, and check its invariants
   pack [--check]      write the schema pack from the published API types, or compare it";
 
 fn main() -> ExitCode {
@@ -43,6 +46,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
     match command {
         "pack" => pack::run(rest).map(|()| ExitCode::SUCCESS),
         "public-api" => tidy::write_public_api(&root()),
+        "soak" => Ok(test::run_soak(&root(), rest)),
         "tidy" => tidy::run(&root()),
         "test" => test::run(&root(), rest),
         _ => Ok(usage()),

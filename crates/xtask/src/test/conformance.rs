@@ -1,4 +1,4 @@
-//! Runs `setpoint-conformance`: its own tests, or a client suite against a server that it starts.
+//! Runs `setpoint-conformance`: its own tests, or a client suite against a server that it starts; and `setpoint-soak`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,19 @@ use std::process::{Command, Stdio};
 use super::client::{Prepare, SuiteContext};
 use super::outcome::Outcome;
 
+const CONFORMANCE: &str = "setpoint-conformance";
+const SOAK: &str = "setpoint-soak";
+
 /// Runs a command of `setpoint-conformance` against servers that it starts.
 pub(super) fn run_command(root: &Path, args: &[&str]) -> Outcome {
     let args = args.iter().map(OsString::from);
-    outcome(build(root).and_then(|()| run(root, args)))
+    outcome(build(root, CONFORMANCE).and_then(|()| run(root, CONFORMANCE, args)))
+}
+
+/// Runs `setpoint-soak` with a server that it starts.
+pub(super) fn run_soak(root: &Path, args: &[&str]) -> Outcome {
+    let args = args.iter().map(OsString::from);
+    outcome(build(root, SOAK).and_then(|()| run(root, SOAK, args)))
 }
 
 /// Prepares a client suite and runs it. A suite that cannot be prepared is skipped, not failed.
@@ -26,32 +35,33 @@ pub(super) fn run_client_suite(root: &Path, prepare: Prepare, variables: &[(&str
         Ok(command) => {
             let args = [OsString::from("run")].into_iter();
             let arguments = [OsString::from("--")].into_iter().chain(command);
-            outcome(build(root).and_then(|()| run_with(root, args, arguments)))
+            outcome(build(root, CONFORMANCE).and_then(|()| run_with(root, CONFORMANCE, args, arguments)))
         }
     }
 }
 
-fn run(root: &Path, args: impl Iterator<Item = OsString>) -> Result<(), String> {
-    run_with(root, args, std::iter::empty())
+fn run(root: &Path, program: &str, args: impl Iterator<Item = OsString>) -> Result<(), String> {
+    run_with(root, program, args, std::iter::empty())
 }
 
 fn run_with(
     root: &Path,
+    program: &str,
     args: impl Iterator<Item = OsString>,
     rest: impl Iterator<Item = OsString>,
 ) -> Result<(), String> {
     let programs = target(root).join("debug");
-    let mut command = Command::new(programs.join("setpoint-conformance"));
+    let mut command = Command::new(programs.join(program));
     command.args(args).arg("--start").arg(programs.join("setpoint"));
     finish(command.args(rest).current_dir(root))
 }
 
 /// The whole workspace is selected, as by the other steps, so that nothing is built twice.
-fn build(root: &Path) -> Result<(), String> {
+fn build(root: &Path, program: &str) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--workspace", "--locked", "--quiet"]);
-    command.args(["--bin", "setpoint", "--bin", "setpoint-conformance"]);
+    command.args(["--bin", "setpoint", "--bin", program]);
     finish(command.current_dir(root))
 }
 

@@ -40,6 +40,18 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     Ok(summary.exit_code())
 }
 
+/// Runs `setpoint-soak` with these arguments.
+pub(crate) fn run_soak(root: &Path, args: &[String]) -> ExitCode {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match conformance::run_soak(root, &args) {
+        Outcome::Passed => ExitCode::SUCCESS,
+        Outcome::Skipped(reason) | Outcome::Failed(reason) => {
+            eprintln!("soak: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn selected(steps: Vec<Step>, args: &[String]) -> Result<Vec<Step>> {
     let name = match args {
         [] => return Ok(steps),

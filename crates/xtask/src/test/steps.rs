@@ -29,6 +29,8 @@ enum Action {
     Cargo(Vec<String>),
     /// `setpoint-conformance` with these arguments, in the workspace root.
     Conformance(&'static [&'static str]),
+    /// `setpoint-soak` with these arguments.
+    Soak(&'static [&'static str]),
     /// A suite of a third-party client, against a server started for it.
     Client(Prepare),
     /// Packages of the published crates.
@@ -53,6 +55,10 @@ const REPLAY: &[&str] = &[
     "0",
 ];
 
+/// A short run of all faults. The server is a debug build on a busy machine, so only the order of magnitude of the latency
+/// is checked.
+const SOAK: &[&str] = &["--minutes", "1", "--seed", "1"];
+
 /// The directories of tests that need the `setpoint` binary.
 const E2E_DIRS: &[&str] = &["crates/setpoint", "examples"];
 
@@ -69,6 +75,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::files("e2e", root, &e2e)?,
         Step::conformance("fuzz", FUZZ),
         Step::conformance("replay", REPLAY),
+        Step::soak("soak", SOAK),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
         Step::client("client-go", &[component::GO], client::client_go),
@@ -92,6 +99,14 @@ impl Step {
             name,
             needs: Vec::new(),
             action: Action::Conformance(args),
+        }
+    }
+
+    fn soak(name: &'static str, args: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            needs: Vec::new(),
+            action: Action::Soak(args),
         }
     }
 
@@ -138,6 +153,7 @@ impl Step {
             Action::Cargo(args) => cargo_test(root, args, variables),
             Action::Package => package::run(root),
             Action::Conformance(args) => conformance::run_command(root, args),
+            Action::Soak(args) => conformance::run_soak(root, args),
             Action::Client(prepare) => conformance::run_client_suite(root, *prepare, variables),
         }
     }
@@ -272,7 +288,7 @@ mod tests {
         let args = |name| match &step(&steps, name).action {
             Action::Cargo(args) => args.join(" "),
             Action::Nothing(why) => why.clone(),
-            Action::Conformance(_) | Action::Client(_) | Action::Package => String::new(),
+            Action::Conformance(_) | Action::Soak(_) | Action::Client(_) | Action::Package => String::new(),
         };
         assert_eq!(
             (args("e2e"), args("integration")),

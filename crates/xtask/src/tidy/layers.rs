@@ -117,6 +117,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
         level: DEV_ONLY,
         may_use: MayUse::AllThatShips,
     },
+    row("soak", DEV_ONLY + 1, &["api", "client", "conformance", "runtime"]),
     row("xtask", DEV_ONLY, &[]),
     row("edge-vs-level", DEV_ONLY, FOR_AUTHORS),
     row("greeter-operator", DEV_ONLY, FOR_AUTHORS),

@@ -1,0 +1,41 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+/// Runs a server under load and faults, and checks that it loses nothing.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// The server program.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) start: PathBuf,
+    /// How long to run.
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    pub(crate) minutes: f64,
+    /// The seed of the load and of the order of faults.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The faults to inject [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) faults: Vec<String>,
+    /// The resident memory that the server may use.
+    #[arg(long, value_name = "MB", default_value_t = 768)]
+    pub(crate) max_memory: u64,
+    /// The 99th percentile that the latency of other users may reach while the server is up.
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    pub(crate) max_p99: u64,
+}
+
+impl Args {
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.minutes.max(0.0) * 60.0)
+    }
+
+    /// The duration of a fault: shorter in a short run. It is less than the minute for which clients wait for a response,
+    /// so that no request is executed after its client has given up.
+    pub(crate) fn fault_duration(&self) -> Duration {
+        (self.duration() / 60).clamp(Duration::from_secs(2), Duration::from_secs(55))
+    }
+}
