@@ -64,30 +64,31 @@ fn validate_field_path(node: &Node<'_>, rule: &Node<'_>) {
     }
 }
 
-/// Whether a path such as `.spec['a.b'].c` leads to a field of the schema: by `.name` or `['name']` to a property, by
-/// `['name']` to an additional property.
+/// Whether a path such as `.spec['a.b'].c` leads to a field of the schema: to a property, or where there are none to an
+/// additional property.
 fn is_field(node: &Node<'_>, path: &str) -> bool {
     if path.is_empty() {
         return true;
     }
-    let (name, rest, is_bracketed) = if let Some(rest) = path.strip_prefix("['") {
-        let Some((name, rest)) = rest.split_once("']") else {
-            return false;
-        };
-        (name, rest, true)
-    } else if let Some(rest) = path.strip_prefix('.') {
-        let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        (&rest[..end], &rest[end..], false)
-    } else {
+    let Some((name, rest)) = split_first(path) else {
         return false;
     };
     let properties = node.properties();
-    let property = properties.iter().find(|(own, _)| *own == name);
-    match (property, node.schema(fields::ADDITIONAL_PROPERTIES)) {
-        (Some((_, property)), _) => is_field(property, rest),
-        (None, Some(additional)) if is_bracketed => is_field(&additional, rest),
-        _ => false,
+    if properties.is_empty() {
+        let additional = node.schema(fields::ADDITIONAL_PROPERTIES);
+        return additional.is_some_and(|additional| is_field(&additional, rest));
     }
+    let property = properties.iter().find(|(own, _)| *own == name);
+    property.is_some_and(|(_, property)| is_field(property, rest))
+}
+
+/// The first name of a path, written `.name` or `['name']`, and the rest.
+fn split_first(path: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = path.strip_prefix("['") {
+        return rest.split_once("']");
+    }
+    let rest = path.strip_prefix('.')?;
+    Some(rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())))
 }
 
 fn has_line_breaks(text: &str) -> bool {
