@@ -153,7 +153,7 @@ fn kubectl_finds_no_unknown_fields_where_any_are_allowed() {
         &kubectl,
         &[
             (
-                &format!("apply -f {list}"),
+                &format!("create -f {list}"),
                 &["opening.example.com/a created", "part.example.com/a created"],
             ),
             ("explain opening", &["DESCRIPTION:\n    <empty>"]),
@@ -162,7 +162,7 @@ fn kubectl_finds_no_unknown_fields_where_any_are_allowed() {
     let unknown = "apiVersion: v1\nkind: List\nitems:\n\
         - {apiVersion: example.com/v1, kind: Part, metadata: {name: b}, spec: {none: null, bogus: 1}}\n";
     let unknown = manifest(cluster.dir.path(), "unknown.yaml", unknown);
-    let stderr = kubectl.fail(&format!("apply -f {unknown}"));
+    let stderr = kubectl.fail(&format!("create -f {unknown}"));
     assert!(stderr.contains("unknown field \"bogus\""), "{stderr}");
 }
 
