@@ -1,17 +1,23 @@
 //! Bootstrap objects of every cluster, and the objects that publish this server's address: created in one transaction
-//! where they are missing, and reconciled where they exist.
+//! where they are missing, and reconciled where they exist. Some are checked again while the server runs.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
+use setpoint_api::options::WriteOptions;
 use setpoint_api::{ApiVerb, Key, Status, Target, User};
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
-use setpoint_strategy::{BootstrapObject, meta};
+use setpoint_strategy::{BootstrapObject, Recheck, UpdateContext, meta};
 
-use crate::error::Error;
+use crate::error::{self, Error};
+use crate::field_managers;
 use crate::registry::Registry;
 use crate::request_context::RequestContext;
-use crate::verbs::set_system_fields;
+use crate::verbs::{NewObject, create_object, set_system_fields};
 
 /// Writes what is missing or out of date in one transaction, so that no reader sees half of it.
 pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
@@ -28,10 +34,63 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
     }
 }
 
+/// Creates and reconciles the objects again, each at its own interval.
+pub(crate) async fn recheck(registry: &Registry) -> Infallible {
+    let periods = registry.bootstrap.iter();
+    let periods: BTreeSet<Duration> = periods.filter_map(|desired| desired.recheck.period()).collect();
+    join_all(periods.into_iter().map(|period| recheck_every(registry, period))).await;
+    std::future::pending().await
+}
+
+async fn recheck_every(registry: &Registry, period: Duration) {
+    loop {
+        registry.clock.sleep(period).await;
+        let due = registry.bootstrap.iter();
+        for desired in due.filter(|desired| desired.recheck.period() == Some(period)) {
+            if let Err(status) = recheck_object(registry, desired).await {
+                let (resource, name) = (&desired.resource.resource, meta::name(&desired.object));
+                tracing::warn!(%resource, name, %status.message, "cannot write bootstrap object");
+            }
+        }
+    }
+}
+
+/// A missing object is created like that of any client, with admission; only one that its kind rejects is written past
+/// the rules. A conflict with another writer is left to the next check.
+async fn recheck_object(registry: &Registry, desired: &BootstrapObject) -> Result<(), Status> {
+    let Some((context, key, object)) = prepare(registry, desired)? else {
+        return Ok(());
+    };
+    let exists = context.find(&key)?.is_some();
+    match desired.recheck {
+        Recheck::CreateEvery(_) if exists => return Ok(()),
+        _ if !exists && desired.is_validated => {
+            let created = create_object(&context, NewObject::Update(&object), &options(desired)).await;
+            return match created {
+                Err(status) if status.is_already_exists() => Ok(()),
+                created => created.map(drop),
+            };
+        }
+        _ => {}
+    }
+    let mut txn = Txn::default();
+    add_object(&context, desired, (&key, object), &mut txn)?;
+    if txn.ops.is_empty() {
+        return Ok(());
+    }
+    match registry.store.commit(txn).await {
+        Err(setpoint_store::Error::Precondition { .. }) => Ok(()),
+        done => done.map(drop).map_err(error::from_store),
+    }
+}
+
 fn plan(registry: &Registry) -> Result<Txn, Error> {
     let mut txn = Txn::default();
     for desired in &registry.bootstrap {
-        let added = add_object(registry, desired, &mut txn);
+        let added = prepare(registry, desired).and_then(|prepared| match prepared {
+            Some((context, key, object)) => add_object(&context, desired, (&key, object), &mut txn),
+            None => Ok(()),
+        });
         added.map_err(|status| Error::Bootstrap {
             object: format!("{}: {:?}", desired.resource.resource, meta::name(&desired.object)),
             status: Box::new(status),
@@ -40,33 +99,55 @@ fn plan(registry: &Registry) -> Result<Txn, Error> {
     Ok(txn)
 }
 
-/// Adds the write that creates or reconciles an object. Kinds that this server does not serve are skipped.
-fn add_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> Result<(), Status> {
-    let user = Arc::new(User::component("system:apiserver"));
+/// The context of its writes, its key, and the object with its defaults. Kinds that this server does not serve have none.
+fn prepare<'a>(
+    registry: &'a Registry,
+    desired: &BootstrapObject,
+) -> Result<Option<(RequestContext<'a>, Key, Tree)>, Status> {
     let Some(served) = registry.find_version(&desired.resource) else {
-        return Ok(());
+        return Ok(None);
     };
-    let target = Target::all(desired.resource.clone());
+    let key = Key::new(
+        meta::str(&desired.object, "namespace"),
+        meta::name(&desired.object),
+    );
+    let user = Arc::new(User::component("system:apiserver"));
+    let target = Target::in_namespace(desired.resource.clone(), key.namespace());
     let context = RequestContext::new(registry, served, user, ApiVerb::Create, target);
     let mut object = desired.object.clone();
     context
         .kind
         .prepare_input(&mut object)
         .map_err(Status::internal)?;
-    let key = Key::new(meta::str(&object, "namespace"), meta::name(&object));
-    match context.find(&key)? {
+    Ok(Some((context, key, object)))
+}
+
+/// Adds the write that creates or reconciles an object.
+fn add_object(
+    context: &RequestContext<'_>,
+    desired: &BootstrapObject,
+    (key, object): (&Key, Tree),
+    txn: &mut Txn,
+) -> Result<(), Status> {
+    match context.find(key)? {
         Some(old) => {
             let before = context.kind.decode_stored(&old).map_err(Status::internal)?;
-            if let Some(object) = (desired.reconcile)(&before, &object) {
+            if let Some(mut object) = (desired.reconcile)(&before, &object) {
+                field_managers::update(context, Some(&before), &mut object, &options(desired));
+                let update = UpdateContext {
+                    old: &before,
+                    subresource: None,
+                    facts: &context.facts,
+                };
+                context.kind.prepare_update(&mut object, &update);
                 txn.compares
-                    .push(context.compare_version(&key, old.resource_version()));
-                txn.ops.push(Op::Put(
-                    context.put(&key, context.resource.encode(&key, &object)?),
-                ));
+                    .push(context.compare_version(key, old.resource_version()));
+                let encoded = context.resource.encode(key, &object)?;
+                txn.ops.push(Op::Put(context.put(key, encoded)));
             }
         }
         None => {
-            let put = new_object(&context, &key, object, desired.is_validated)?;
+            let put = new_object(context, desired, key, object)?;
             txn.compares.push(Compare::Absent { key: put.key.clone() });
             txn.ops.push(Op::Put(put));
         }
@@ -76,16 +157,24 @@ fn add_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> 
 
 fn new_object(
     context: &RequestContext<'_>,
+    desired: &BootstrapObject,
     key: &Key,
     mut object: Tree,
-    is_validated: bool,
 ) -> Result<Put, Status> {
+    field_managers::update(context, None, &mut object, &options(desired));
     set_system_fields(context, &mut object);
     context.kind.prepare_create(&mut object, &context.facts);
-    if is_validated {
+    if desired.is_validated {
         context.validate(key.name(), |errors| {
             context.kind.validate(&object, &context.facts, errors);
         })?;
     }
     Ok(context.put(key, context.resource.encode(key, &object)?))
+}
+
+fn options(desired: &BootstrapObject) -> WriteOptions {
+    WriteOptions {
+        field_manager: Some(desired.field_manager.to_owned()),
+        ..WriteOptions::default()
+    }
 }

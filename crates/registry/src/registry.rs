@@ -105,10 +105,15 @@ impl Registry {
             self.started.send_replace(true);
             maintenance::run(self).await
         };
+        let rechecks = async {
+            self.started().await;
+            bootstrap::recheck(self).await
+        };
         tokio::select! {
             ended = feed.run() => ended,
             ended = start => ended,
             ended = crd::run(self) => ended,
+            never = rechecks => match never {},
         }
     }
 

@@ -5,11 +5,12 @@
 mod cluster;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use cluster::{Cluster, ManualClock, value};
+use cluster::{Cluster, ManualClock, next, value};
 use serde_json::json;
-use setpoint_api::Clock;
-use setpoint_api::options::DeleteOptions;
+use setpoint_api::options::{DeleteOptions, WatchOptions};
+use setpoint_api::{Clock, Stored};
 use setpoint_kinds::bootstrap::ServerInfo;
 use setpoint_store::Store;
 
@@ -76,13 +77,7 @@ async fn what_was_lost_comes_back_and_what_was_added_stays() {
 
 #[tokio::test]
 async fn the_server_publishes_its_address() {
-    let own = ServerInfo {
-        address: "127.0.0.1".parse().unwrap(),
-        port: 6443,
-        service_cidr: "10.96.0.0/12".parse().unwrap(),
-        client_ca: "a certificate".to_owned(),
-        proxy_ca: "another certificate".to_owned(),
-    };
+    let own = server();
     let clock = Arc::new(ManualClock::default());
     let store = store(&clock);
     let cluster = Cluster::on_at(store, clock, Some(own)).await;
@@ -95,4 +90,55 @@ async fn the_server_publishes_its_address() {
     assert_eq!(data["requestheader-client-ca-file"], "another certificate");
     assert_eq!(data["requestheader-allowed-names"], r#"["front-proxy-client"]"#);
     assert_eq!(data["requestheader-username-headers"], r#"["X-Remote-User"]"#);
+}
+
+fn server() -> ServerInfo {
+    ServerInfo {
+        address: "127.0.0.1".parse().unwrap(),
+        port: 6443,
+        service_cidr: "10.96.0.0/12".parse().unwrap(),
+        client_ca: "a certificate".to_owned(),
+        proxy_ca: "another certificate".to_owned(),
+    }
+}
+
+/// Deletes an object, and checks that it exists again after this time.
+#[track_caller]
+fn check_created_again(resource: &str, key: &str, seconds: u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let clock = Arc::new(ManualClock::default());
+        let cluster = Cluster::on_at(store(&clock), clock.clone(), Some(server())).await;
+        let before = cluster.get(resource, key).await.unwrap();
+        let from = WatchOptions::default();
+        let mut events = cluster.watch(resource, from).await.unwrap();
+        cluster
+            .delete(resource, key, DeleteOptions::default())
+            .await
+            .unwrap();
+        clock.advance(Duration::from_secs(seconds));
+        while next(&mut events).await != format!("DELETED {key}") {}
+        while next(&mut events).await != format!("ADDED {key}") {}
+        let again = cluster.get(resource, key).await.unwrap();
+        assert_ne!(before.uid(), again.uid());
+        let managers = |object: &Stored| value(object)["metadata"]["managedFields"][0]["manager"].clone();
+        assert_eq!(managers(&before), managers(&again));
+    });
+}
+
+#[test]
+fn objects_of_the_server_are_created_again_after_ten_seconds() {
+    check_created_again("services", "default/kubernetes", 10);
+    check_created_again("endpoints", "default/kubernetes", 10);
+    check_created_again("endpointslices.discovery.k8s.io", "default/kubernetes", 10);
+    check_created_again("servicecidrs.networking.k8s.io", "kubernetes", 10);
+    check_created_again("configmaps", "kube-system/extension-apiserver-authentication", 10);
+}
+
+#[test]
+fn flow_control_is_created_again_after_a_minute() {
+    let group = "flowcontrol.apiserver.k8s.io";
+    check_created_again(&format!("flowschemas.{group}"), "probes", 60);
+    check_created_again(&format!("flowschemas.{group}"), "exempt", 60);
+    check_created_again(&format!("prioritylevelconfigurations.{group}"), "system", 60);
 }

@@ -45,7 +45,7 @@ pub mod go_dump;
 
 mod header;
 
-pub use bootstrap::BootstrapObject;
+pub use bootstrap::{BootstrapObject, Recheck};
 pub use builtin::{BuiltinKind, shape_of};
 pub use columns::Column;
 pub use converted::{ConvertedKind, VersionConversion};

@@ -9,9 +9,11 @@ pub mod reconcile;
 mod roles;
 pub mod server_objects;
 
+use std::time::Duration;
+
 use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
-use setpoint_strategy::{BootstrapObject, Kinds, meta};
+use setpoint_strategy::{BootstrapObject, Kinds, Recheck, meta};
 
 pub use server_objects::{PROXY_NAME, ServerInfo};
 
@@ -64,31 +66,54 @@ const VERSION_PRIORITIES: &[(&str, &str, i64)] = &[
 ];
 const DEFAULT_VERSION_PRIORITY: i64 = 15;
 
+/// The field managers of bootstrap objects, as Kubernetes has them.
+const API_SERVER: &str = "kube-apiserver";
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+const FLOW_CONTROL_PRODUCER: &str = "api-priority-and-fairness-config-producer-v1";
+
+/// How often system namespaces and the objects of priority and fairness are checked.
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// The bootstrap objects of a server of these kinds, and those that describe the server.
 pub fn objects(kinds: &Kinds, server: Option<&ServerInfo>) -> Vec<BootstrapObject> {
-    let of_cluster = cluster_objects(kinds).into_iter().map(|object| (object, true));
-    // The server may publish an address that the API rejects from others, such as a loopback address.
-    let of_server = server.map(server_objects::objects).unwrap_or_default();
-    let of_server = of_server.into_iter().map(|object| (object, false));
-    let all = of_cluster.chain(of_server);
-    all.map(|((resource, object), is_validated)| BootstrapObject {
-        resource,
-        object,
-        is_validated,
-        reconcile: reconcile::reconcile,
-    })
-    .collect()
+    let mut objects = cluster_objects(kinds);
+    objects.extend(server.map(server_objects::objects).unwrap_or_default());
+    objects
 }
 
-/// The objects of every cluster, each with its resource.
-fn cluster_objects(kinds: &Kinds) -> Vec<(Gvr, Tree)> {
-    let mut objects: Vec<(Gvr, Tree)> = NAMESPACES.iter().map(|name| namespace(name)).collect();
-    objects.extend(NAMESPACES.iter().map(|namespace| default_account(namespace)));
-    objects.extend(PRIORITY_CLASSES.iter().map(priority_class));
-    objects.extend(flow_control::all());
-    objects.extend(roles::all());
-    objects.extend(api_services(kinds));
+/// The objects of every cluster. Those of RBAC, PriorityClasses and APIServices are written at the start only.
+fn cluster_objects(kinds: &Kinds) -> Vec<BootstrapObject> {
+    let mut objects = Vec::new();
+    objects.extend(NAMESPACES.iter().map(|name| BootstrapObject {
+        recheck: Recheck::CreateEvery(MINUTE),
+        ..bootstrap_object(namespace(name))
+    }));
+    // The service account controller creates them again.
+    objects.extend(NAMESPACES.iter().map(|namespace| BootstrapObject {
+        field_manager: CONTROLLER_MANAGER,
+        ..bootstrap_object(default_account(namespace))
+    }));
+    objects.extend(PRIORITY_CLASSES.iter().map(priority_class).map(bootstrap_object));
+    objects.extend(flow_control::all().into_iter().map(|object| BootstrapObject {
+        field_manager: FLOW_CONTROL_PRODUCER,
+        recheck: Recheck::ReconcileEvery(MINUTE),
+        ..bootstrap_object(object)
+    }));
+    objects.extend(roles::all().into_iter().map(bootstrap_object));
+    objects.extend(api_services(kinds).into_iter().map(bootstrap_object));
     objects
+}
+
+/// An object that the API server writes at its start.
+fn bootstrap_object((resource, object): (Gvr, Tree)) -> BootstrapObject {
+    BootstrapObject {
+        resource,
+        object,
+        field_manager: API_SERVER,
+        is_validated: true,
+        reconcile: reconcile::reconcile,
+        recheck: Recheck::Never,
+    }
 }
 
 /// Whether a spec differs from that of the bootstrap object of this kind and name.

@@ -1,6 +1,6 @@
 //! Reconciliation of bootstrap objects that already exist.
 //!
-//! An object whose autoupdate annotation is false stays as it is. Otherwise missing rules of roles and missing
+//! A role or binding whose autoupdate annotation is false stays as it is. Otherwise missing rules of roles and missing
 //! subjects of bindings are added, and additions by users stay. Specs of priority levels and flow schemas are reset.
 
 use setpoint_schema::{Tree, fields};
@@ -8,6 +8,8 @@ use setpoint_strategy::meta;
 
 const ROLES: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const FLOWS: &str = "apf.kubernetes.io/autoupdate-spec";
+/// The FlowSchemas and priority levels that priority and fairness cannot work without.
+const MANDATORY_FLOWS: &[&str] = &["exempt", "catch-all"];
 
 /// The reconciled object; `None` if nothing changes.
 pub fn reconcile(existing: &Tree, desired: &Tree) -> Option<Tree> {
@@ -17,9 +19,7 @@ pub fn reconcile(existing: &Tree, desired: &Tree) -> Option<Tree> {
         "ClusterRoleBinding" | "RoleBinding" if is_autoupdated(existing, ROLES) => {
             add_subjects(&mut object, desired);
         }
-        "FlowSchema" | "PriorityLevelConfiguration" if is_autoupdated(existing, FLOWS) => {
-            reset_spec(&mut object, desired);
-        }
+        "FlowSchema" | "PriorityLevelConfiguration" => revise_flow_control(&mut object, desired),
         "Service" | "Endpoints" | "EndpointSlice" | "ConfigMap" => update_addresses(&mut object, desired),
         _ => return None,
     }
@@ -108,9 +108,27 @@ fn extend(object: &mut Tree, list: &str, items: Vec<Tree>) {
     }
 }
 
-fn reset_spec(object: &mut Tree, desired: &Tree) {
-    if let Some(spec) = desired.get(fields::SPEC) {
+/// Resets the spec of a mandatory object always, and that of a suggested one unless its annotation forbids it or, without
+/// a valid annotation, its spec was changed. The annotation shows which of them it was.
+fn revise_flow_control(object: &mut Tree, desired: &Tree) {
+    let annotation = meta::entry(object, fields::ANNOTATIONS, FLOWS).and_then(parse_bool);
+    let is_mandatory = MANDATORY_FLOWS.contains(&meta::name(desired));
+    let is_updated = is_mandatory || annotation.unwrap_or_else(|| meta::int(object, fields::GENERATION) == 1);
+    if annotation != Some(is_updated) {
+        let text = if is_updated { "true" } else { "false" };
+        object.set(&[fields::METADATA, fields::ANNOTATIONS, FLOWS], text);
+    }
+    if let Some(spec) = desired.get(fields::SPEC).filter(|_| is_updated) {
         object.set(&[fields::SPEC], spec.clone());
+    }
+}
+
+/// Go's `strconv.ParseBool`.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
     }
 }
 

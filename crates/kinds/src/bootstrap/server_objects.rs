@@ -2,12 +2,14 @@
 //! client CAs.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
+use setpoint_strategy::{BootstrapObject, Recheck};
 use setpoint_values::Cidr;
 
-use super::object;
+use super::{bootstrap_object, object};
 
 /// The configuration of this server that its own objects show.
 #[derive(Debug, Clone)]
@@ -28,21 +30,36 @@ pub const PROXY_NAME: &str = "front-proxy-client";
 /// The labels of the `kubernetes` Service.
 const SERVICE_LABELS: &[(&str, &str)] = &[("component", "apiserver"), ("provider", "kubernetes")];
 
+/// How often they are checked, as upstream's endpoint reconciler does.
+const CHECK_PERIOD: Duration = Duration::from_secs(10);
+
 /// The objects of a server with this configuration.
-pub fn objects(server: &ServerInfo) -> Vec<(Gvr, Tree)> {
+pub(super) fn objects(server: &ServerInfo) -> Vec<BootstrapObject> {
     let address = server
         .service_cidr
         .nth(1)
         .map(|first| first.to_string())
         .unwrap_or_default();
-    vec![
-        service_cidr(server),
-        service(server, &address),
-        ip_address(server, &address),
-        endpoints(server),
-        endpoint_slice(server),
-        authentication(server),
+    let (create, reconcile) = (
+        Recheck::CreateEvery(CHECK_PERIOD),
+        Recheck::ReconcileEvery(CHECK_PERIOD),
+    );
+    // The address may be one that the API rejects from others, such as a loopback address. The IPAddress comes with the
+    // Service; created alone, it replaces one that was deleted. A controller updates the CAs in the ConfigMap.
+    [
+        (service_cidr(server), create, true),
+        (service(server, &address), create, true),
+        (ip_address(server, &address), create, false),
+        (endpoints(server), reconcile, false),
+        (endpoint_slice(server), reconcile, false),
+        (authentication(server), create, true),
     ]
+    .map(|(object, recheck, is_validated)| BootstrapObject {
+        recheck,
+        is_validated,
+        ..bootstrap_object(object)
+    })
+    .into()
 }
 
 fn family(is_v6: bool) -> &'static str {

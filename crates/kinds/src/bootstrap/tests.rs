@@ -5,7 +5,7 @@ use super::*;
 fn all() -> Vec<Tree> {
     cluster_objects(&crate::builtin())
         .into_iter()
-        .map(|(_, tree)| tree)
+        .map(|bootstrap| bootstrap.object)
         .collect()
 }
 
@@ -85,4 +85,43 @@ fn a_changed_flow_schema_is_reset() {
     existing.set(&["spec", "matchingPrecedence"], 5);
     let back = reconcile::reconcile(&existing, &expected).unwrap();
     assert!(back.semantic_eq(&expected));
+}
+
+/// Checks what a changed FlowSchema becomes: its annotation, and whether its spec is reset.
+#[track_caller]
+fn check_flow(name: &str, annotation: Option<&str>, generation: i64, expected: (Option<&str>, bool)) {
+    let desired = find("FlowSchema", name);
+    let mut existing = desired.clone();
+    existing.set(&["spec", "matchingPrecedence"], 5);
+    existing.set(&["metadata", "generation"], generation);
+    existing.take(&["metadata", "annotations"]);
+    if let Some(value) = annotation {
+        existing.set(
+            &["metadata", "annotations", "apf.kubernetes.io/autoupdate-spec"],
+            value,
+        );
+    }
+    let revised = reconcile::reconcile(&existing, &desired).unwrap_or(existing);
+    let annotation = meta::entry(&revised, "annotations", "apf.kubernetes.io/autoupdate-spec");
+    let is_reset = revised
+        .get("spec")
+        .unwrap()
+        .semantic_eq(desired.get("spec").unwrap());
+    assert_eq!((annotation, is_reset), expected);
+}
+
+#[test]
+fn a_suggested_flow_schema_is_reset_unless_its_annotation_forbids_it() {
+    check_flow("probes", Some("true"), 3, (Some("true"), true));
+    check_flow("probes", Some("T"), 3, (Some("T"), true));
+    check_flow("probes", Some("false"), 3, (Some("false"), false));
+    check_flow("probes", None, 1, (Some("true"), true));
+    check_flow("probes", None, 2, (Some("false"), false));
+    check_flow("probes", Some("perhaps"), 2, (Some("false"), false));
+}
+
+#[test]
+fn a_mandatory_flow_schema_is_always_reset() {
+    check_flow("exempt", Some("false"), 3, (Some("true"), true));
+    check_flow("catch-all", None, 2, (Some("true"), true));
 }

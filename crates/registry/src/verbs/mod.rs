@@ -18,7 +18,7 @@ use crate::request_context::RequestContext;
 use crate::subresources;
 
 pub(crate) use apply::{AppliedConfiguration, require_manager};
-pub(crate) use create::set_system_fields;
+pub(crate) use create::{NewObject, create_object, set_system_fields};
 pub(crate) use delete::delete_object;
 pub(crate) use guaranteed_update::{UpdatedObject, guaranteed_update};
 pub(crate) use patch::{patch_error, require_version};
