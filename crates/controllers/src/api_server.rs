@@ -21,4 +21,5 @@ pub fn api_server_controllers() -> [ControllerDescriptor; 5] {
             flow_schema::run(context, stop)
         }),
     ]
+    .map(ControllerDescriptor::of_api_server)
 }

@@ -65,6 +65,10 @@ pub struct Config {
     pub terminated_pod_threshold: usize,
 }
 
+/// The field manager of controllers, as Kubernetes derives it from the user agent of their process.
+const FIELD_MANAGER: &str = "kube-controller-manager";
+/// The field manager of the controllers of the API server.
+const API_SERVER_FIELD_MANAGER: &str = "kube-apiserver";
 /// The number of workers of most controllers.
 const DEFAULT_CONCURRENT_SYNCS: usize = 5;
 /// kube-controller-manager's default: a year.
@@ -81,6 +85,8 @@ pub struct ControllerDescriptor {
     optional: bool,
     /// Whether it runs again when the certificates change.
     uses_certificates: bool,
+    /// The owner of the fields that it writes.
+    field_manager: &'static str,
     start: StartController,
 }
 
@@ -208,6 +214,7 @@ impl ControllerDescriptor {
             name,
             optional: false,
             uses_certificates: false,
+            field_manager: FIELD_MANAGER,
             start,
         }
     }
@@ -216,6 +223,14 @@ impl ControllerDescriptor {
     pub(crate) fn uses_certificates(self) -> Self {
         Self {
             uses_certificates: true,
+            ..self
+        }
+    }
+
+    /// The same controller as a part of the API server, which owns the fields that it writes.
+    pub(crate) fn of_api_server(self) -> Self {
+        Self {
+            field_manager: API_SERVER_FIELD_MANAGER,
             ..self
         }
     }
@@ -230,6 +245,7 @@ impl ControllerDescriptor {
 
     /// Runs the controller until stopped.
     pub fn run(&self, context: Context, config: Config, stop: CancellationToken) -> RunnableFuture {
+        let context = context.with_field_manager(self.field_manager);
         match config.certificate_changes.clone() {
             Some(changes) if self.uses_certificates => {
                 let start = self.start.clone();

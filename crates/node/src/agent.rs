@@ -14,7 +14,7 @@ use crate::config::{Config, Machine};
 use crate::heartbeat::Heartbeat;
 use crate::pods::PodReconciler;
 
-/// The agent's component name.
+/// The agent's component name, and the field manager of what it writes.
 pub const NAME: &str = "kubelet";
 
 /// Runs all nodes of the configuration until stopped.
@@ -23,6 +23,7 @@ pub fn run(context: Context, config: Config, stop: CancellationToken) -> Runnabl
 }
 
 async fn run_agent(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let context = context.with_field_manager(NAME);
     let named = |machine: &Machine| (machine.name.clone(), machine.clone());
     let machines: HashMap<_, _> = config.machines.iter().map(named).collect();
     let pods = PodReconciler {

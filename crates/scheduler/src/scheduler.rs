@@ -26,6 +26,9 @@ use crate::snapshot::{QueueingHint, Snapshot};
 /// The default `spec.schedulerName` of a pod.
 pub const DEFAULT_NAME: &str = "default-scheduler";
 
+/// The field manager of what the scheduler writes, as Kubernetes derives it from the user agent of kube-scheduler.
+const FIELD_MANAGER: &str = "kube-scheduler";
+
 /// Limit of concurrent bindings and status updates; at the limit the loop waits for one to finish.
 const MAX_IN_FLIGHT: usize = 512;
 /// Limit of scheduling cycles before the loop applies cache changes again.
@@ -69,7 +72,11 @@ enum LoopEvent {
 
 /// Schedules pods until stopped.
 pub fn run(context: Context, config: Config, stop: CancellationToken) -> RunnableFuture {
-    Box::pin(schedule_all(context, config, stop))
+    Box::pin(schedule_all(
+        context.with_field_manager(FIELD_MANAGER),
+        config,
+        stop,
+    ))
 }
 
 async fn schedule_all(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {

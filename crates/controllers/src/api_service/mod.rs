@@ -37,8 +37,6 @@ pub use service_resolver::ServiceResolver;
 
 pub const NAME: &str = "apiservice-availability-controller";
 
-/// The field manager of the status writes.
-const MANAGER: &str = "kube-apiserver";
 /// The label with which an EndpointSlice names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -184,7 +182,7 @@ impl ApiServiceAvailability {
             "metadata": {"resourceVersion": service.resource_version().to_string()},
             "status": {"conditions": conditions},
         });
-        let patch = Patch::merge(&patch)?.field_manager(MANAGER);
+        let patch = Patch::merge(&patch)?;
         let handle = client.all::<APIService>();
         match handle.patch_status(name, &patch).await {
             Err(status) if status.is_not_found() => return Ok(()),

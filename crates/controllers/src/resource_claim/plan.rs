@@ -47,6 +47,14 @@ pub(super) struct PodStatus {
     pub(super) resource_claim_statuses: Vec<PodClaimStatus>,
 }
 
+impl PodStatus {
+    /// The names of the generated claims, by the entry of the pod that they are for.
+    pub(super) fn generated_claims(&self) -> impl Iterator<Item = (&str, &str)> {
+        let statuses = self.resource_claim_statuses.iter();
+        statuses.filter_map(|one| Some((one.name.as_str(), one.resource_claim_name.as_deref()?)))
+    }
+}
+
 /// The claim generated for an entry of a pod; without a name if none is needed.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

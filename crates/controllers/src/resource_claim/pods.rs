@@ -1,5 +1,7 @@
 //! Sync of one pod: generates its claims, and reserves those it uses.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
@@ -10,6 +12,9 @@ use crate::pods;
 use crate::resource_claim::Claims;
 use crate::resource_claim::plan::{Claim, ClaimRef, POD_CLAIM, Pod, PodClaim, name_prefix};
 
+/// The field manager that applies the names of generated claims, as upstream names it.
+const FIELD_MANAGER: &str = "ResourceClaimController";
+
 impl Claims {
     pub(super) async fn sync_pod(&self, client: &Client, key: &Key) -> Result<(), Error> {
         let Some(object) = self.pods.find(key).filter(|object| !object.header().deleting) else {
@@ -18,11 +23,13 @@ impl Claims {
         let Some(pod) = Pod::read(&object) else {
             return Ok(());
         };
-        let mut generated = Vec::new();
+        let mut generated = BTreeMap::new();
         for claim in &pod.spec.resource_claims {
             match self.ensure_claim(client, &object, &pod, claim).await {
                 Ok(None) => {}
-                Ok(Some(name)) => generated.push(json!({"name": claim.name, "resourceClaimName": name})),
+                Ok(Some(name)) => {
+                    generated.insert(claim.name.as_str(), name);
+                }
                 Err(error) => {
                     let message = format!("PodResourceClaim {}: {error}", claim.name);
                     self.events
@@ -32,7 +39,7 @@ impl Claims {
             }
         }
         if !generated.is_empty() {
-            record_generated(client, &object, &generated).await?;
+            record_generated(client, &object, &pod, generated).await?;
         }
         // Before the pod is bound the scheduler reserves its claims, together with the binding.
         if pods::Pod::read(object.stored().clone()).view().node.is_empty() {
@@ -146,9 +153,25 @@ impl Claims {
     }
 }
 
-async fn record_generated(client: &Client, object: &Stored, generated: &[Value]) -> Result<(), Error> {
-    let status = json!({"resourceClaimStatuses": generated});
-    let patch = Patch::strategic(&json!({"metadata": {"uid": object.uid()}, "status": status}))?;
+/// Applies the names of the pod's generated claims: those that its status has, and the new ones.
+async fn record_generated(
+    client: &Client,
+    object: &Stored,
+    pod: &Pod,
+    generated: BTreeMap<&str, String>,
+) -> Result<(), Error> {
+    let mut names: BTreeMap<&str, &str> = pod.status.generated_claims().collect();
+    names.extend(generated.iter().map(|(claim, name)| (*claim, name.as_str())));
+    let statuses = names
+        .iter()
+        .map(|(claim, name)| json!({"name": claim, "resourceClaimName": name}));
+    let applied = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": object.key().name(), "uid": object.uid()},
+        "status": {"resourceClaimStatuses": statuses.collect::<Vec<_>>()},
+    });
+    let patch = Patch::apply(&applied, FIELD_MANAGER)?.force();
     let handle = client.dynamic(v1::Pod::resource(), object.key().namespace());
     match handle
         .patch_subresource(object.key().name(), "status", &patch)

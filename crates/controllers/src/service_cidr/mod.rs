@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::json;
 use setpoint_api::{Change, Clock, Key, Status};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Reconcile, TypedObject, conditions,
+    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, TypedObject, conditions,
 };
 use setpoint_values::Cidr;
 use tokio_util::sync::CancellationToken;
@@ -125,18 +126,29 @@ impl ServiceCidrs {
         Ok(can_delete(&ranges_of(range), &others, &in_use))
     }
 
-    /// Writes the condition if it changed.
+    /// Applies the condition if it changed.
     async fn write_condition(
         &self,
         client: &Client,
         mut range: ServiceCIDR,
         condition: Condition,
     ) -> Result<(), Error> {
-        let status = range.status.get_or_insert_default();
-        let own = status.conditions.get_or_insert_default();
-        if conditions::set(own, condition, api_time::whole_seconds(self.clock.now())) {
-            client.all::<ServiceCIDR>().update_status(&range).await?;
+        let own = range.status.get_or_insert_default();
+        let own = own.conditions.get_or_insert_default();
+        let type_ = condition.type_.clone();
+        if !conditions::set(own, condition, api_time::whole_seconds(self.clock.now())) {
+            return Ok(());
         }
+        let condition = own.iter().find(|condition| condition.type_ == type_);
+        let name = range.metadata.name.as_deref().unwrap_or_default();
+        let applied = json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": {"name": name},
+            "status": {"conditions": [condition]},
+        });
+        let patch = Patch::apply(&applied, NAME)?.force();
+        client.all::<ServiceCIDR>().patch_status(name, &patch).await?;
         Ok(())
     }
 }

@@ -58,7 +58,7 @@ impl Reconcile for PolicyStatus {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": key.name(), "uid": policy.uid()}, "status": status,
         });
-        let patch = Patch::apply(&applied, NAME)?;
+        let patch = Patch::apply(&applied, NAME)?.force();
         let handle = client.dynamic(ValidatingAdmissionPolicy::resource(), "");
         match handle.patch_subresource(key.name(), "status", &patch).await {
             Err(status) if status.is_not_found() => Ok(Next::Done),

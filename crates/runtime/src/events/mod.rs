@@ -50,6 +50,7 @@ pub use sink::Sink;
 #[derive(Clone)]
 pub struct Recorder {
     component: Arc<str>,
+    field_manager: Option<Arc<str>>,
     queue: mpsc::Sender<Event>,
     dropped: Arc<AtomicU64>,
     /// Recorded events that are not written yet.
@@ -61,6 +62,8 @@ pub struct Recorder {
 pub struct Event {
     /// The reporting component.
     pub component: Arc<str>,
+    /// The field manager of the event object; without one, that of the sink's client.
+    pub field_manager: Option<Arc<str>>,
     /// The object that the event is about.
     pub involved_object: ObjectReference,
     /// Normal or warning.
@@ -88,6 +91,7 @@ pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
     let (sender, receiver) = mpsc::channel(QUEUE_EVENTS);
     let recorder = Recorder {
         component: "setpoint".into(),
+        field_manager: None,
         queue: sender,
         dropped: Arc::default(),
         pending: Arc::default(),
@@ -124,6 +128,15 @@ impl Recorder {
         }
     }
 
+    /// The same recorder, with this field manager for the events that it writes.
+    #[must_use]
+    pub fn with_field_manager(&self, manager: &str) -> Self {
+        Self {
+            field_manager: Some(manager.into()),
+            ..self.clone()
+        }
+    }
+
     /// Records an event of type Normal.
     pub fn normal<T: Object>(&self, object: &TypedObject<T>, reason: &str, message: impl Into<String>) {
         self.record(reference(object), EventType::Normal, reason, message);
@@ -144,6 +157,7 @@ impl Recorder {
     ) {
         let event = Event {
             component: self.component.clone(),
+            field_manager: self.field_manager.clone(),
             involved_object,
             event_type,
             reason: reason.to_owned(),

@@ -125,7 +125,7 @@ impl Sink {
             is_new,
         }: &PendingEvent<'_>,
     ) -> bool {
-        let events = self.events(object);
+        let events = self.events(event, object);
         let written = match is_new {
             true => retry_until_reached(&*self.clock, || events.create(object)).await,
             false => retry_until_reached(&*self.clock, || events.update(object)).await,
@@ -140,9 +140,12 @@ impl Sink {
         false
     }
 
-    fn events(&self, object: &Object) -> Api<Object> {
-        self.client
-            .namespaced(object.metadata.namespace.as_deref().unwrap_or_default())
+    fn events(&self, event: &Event, object: &Object) -> Api<Object> {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        match &event.field_manager {
+            Some(manager) => self.client.with_field_manager(manager).namespaced(namespace),
+            None => self.client.namespaced(namespace),
+        }
     }
 }
 

@@ -50,6 +50,17 @@ impl Context {
         (context, sink)
     }
 
+    /// The same context for one component of the process: the field manager owns the fields that the component writes,
+    /// its events included. Over HTTP the server takes the name from the user agent.
+    #[must_use]
+    pub fn with_field_manager(&self, manager: &str) -> Self {
+        Self {
+            client: self.client.with_field_manager(manager),
+            events: self.events.with_field_manager(manager),
+            ..self.clone()
+        }
+    }
+
     /// The cache of a resource; an error if it is not served.
     pub fn cache(&self, resource: &GroupResource) -> Result<Arc<Cache>, Error> {
         let cache = self.caches.cache(resource);
