@@ -50,6 +50,9 @@ pub(crate) fn plan(now: Timestamp, cron: &CronJob, jobs: &[Job]) -> Plan {
     if spec.suspend == Some(true) {
         return plan;
     }
+    if spec.schedule.contains("TZ") {
+        plan.warn("UnsupportedSchedule", unsupported_zone(&spec.schedule));
+    }
     match Schedule::parse(&spec.schedule, zone) {
         Ok(schedule) => start(&mut plan, now, cron, &schedule, jobs),
         Err(why) => plan.warn(
@@ -58,6 +61,13 @@ pub(crate) fn plan(now: Timestamp, cron: &CronJob, jobs: &[Job]) -> Plan {
         ),
     }
     plan
+}
+
+fn unsupported_zone(schedule: &str) -> String {
+    let page = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
+    format!(
+        "CRON_TZ or TZ used in schedule {schedule:?} is not officially supported, see {page} for more details"
+    )
 }
 
 /// The name of the Job for this time.
@@ -123,9 +133,16 @@ fn follow(plan: &mut Plan, jobs: &[Job]) {
 /// Starts a Job if one is due.
 fn start(plan: &mut Plan, now: Timestamp, cron: &CronJob, schedule: &Schedule, jobs: &[Job]) {
     let spec = &cron.spec;
-    plan.next = schedule
-        .next_after(now)
-        .and_then(|next| api_time::duration_until(now, next));
+    // A schedule such as 30 February parses, but never fires.
+    let Some(next) = schedule.next_after(now) else {
+        let why = "time difference between two schedules is less than 1 second";
+        plan.warn(
+            "InvalidSchedule",
+            format!("invalid schedule: {} : {why}", spec.schedule),
+        );
+        return;
+    };
+    plan.next = api_time::duration_until(now, next);
     let Some(time) = missed(plan, now, cron, schedule) else {
         return;
     };
@@ -324,6 +341,41 @@ mod tests {
         let plan = plan(at("2026-02-01T00:03:00Z"), &cron(&json!({})), &[]);
         assert_eq!(plan.start, Some(at("2026-02-01T00:00:00Z")));
         assert_eq!(plan.events[0].1, "TooManyMissedTimes");
+    }
+
+    /// The events of a CronJob with this schedule, as `reason: message`.
+    #[track_caller]
+    fn check_events(schedule: &str, expected: &[&str]) {
+        let cron = cron(&json!({"schedule": schedule}));
+        let plan = plan(at("2026-01-01T00:02:00Z"), &cron, &[]);
+        let events = plan.events.iter();
+        let events: Vec<String> = events
+            .map(|(_, reason, message)| format!("{reason}: {message}"))
+            .collect();
+        assert_eq!(events, expected);
+    }
+
+    #[test]
+    fn a_schedule_that_never_fires_is_invalid() {
+        let why = "time difference between two schedules is less than 1 second";
+        for schedule in ["59 23 31 2 *", "0 0 30 2 *"] {
+            check_events(
+                schedule,
+                &[&format!("InvalidSchedule: invalid schedule: {schedule} : {why}")],
+            );
+        }
+        check_events("0 0 29 2 *", &[]);
+    }
+
+    #[test]
+    fn a_time_zone_in_the_schedule_is_unsupported() {
+        check_events(
+            "TZ=UTC 0 0 * * *",
+            &[&format!(
+                "UnsupportedSchedule: {}",
+                unsupported_zone("TZ=UTC 0 0 * * *")
+            )],
+        );
     }
 
     fn job(name: &str, end: Option<&str>, minute: u32) -> Job {
