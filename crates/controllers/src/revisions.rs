@@ -173,9 +173,8 @@ fn new_revision<T: Object>(
     revision_owner: &RevisionOwner<'_, T>,
     number: i64,
 ) -> Result<ControllerRevision, Error> {
-    let mut template: Value = serde_json::from_slice(&serde_json::to_vec(revision_owner.template)?)?;
-    let hash = hash::compute_hash(template.to_string().as_bytes(), revision_owner.collisions);
-    template["$patch"] = json!("replace");
+    let template = serde_json::to_vec(revision_owner.template)?;
+    let hash = hash::compute_hash(&template, revision_owner.collisions);
     let labels = revision_owner
         .template
         .metadata
@@ -195,7 +194,32 @@ fn new_revision<T: Object>(
     };
     Ok(ControllerRevision {
         metadata,
-        data: RawExtension(json!({"spec": {"template": template}})),
+        data: RawExtension(template_patch(&template)?),
         revision: Some(number),
     })
+}
+
+/// The patch that restores a template, with sorted keys: `kubectl rollout undo` compares its bytes with those of a patch
+/// that it makes itself.
+fn template_patch(template: &[u8]) -> Result<Value, Error> {
+    let mut template: Value = serde_json::from_slice(template)?;
+    template["$patch"] = json!("replace");
+    template.sort_all_objects();
+    Ok(json!({"spec": {"template": template}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_patch_are_sorted() {
+        let template =
+            r#"{"metadata":{"labels":{"b":"1","a":"2"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+        let patch = template_patch(template.as_bytes()).unwrap().to_string();
+        assert_eq!(
+            patch,
+            r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"a":"2","b":"1"}},"spec":{"containers":[{"image":"i","name":"c"}]}}}}"#
+        );
+    }
 }
