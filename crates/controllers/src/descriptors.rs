@@ -61,6 +61,8 @@ pub struct Config {
     pub aggregator: AggregatorHooks,
     /// The longest duration of a signed certificate.
     pub signing_duration: Duration,
+    /// Grace periods and eviction rates of nodes.
+    pub node_lifecycle: node_lifecycle::Settings,
     /// How many terminated pods are kept; 0 keeps all.
     pub terminated_pod_threshold: usize,
 }
@@ -183,6 +185,7 @@ impl Default for Config {
             autoscaler: horizontal_pod_autoscaler::Settings::default(),
             aggregator: AggregatorHooks::default(),
             signing_duration: SIGNING_DURATION,
+            node_lifecycle: node_lifecycle::Settings::default(),
             terminated_pod_threshold: TERMINATED_POD_THRESHOLD,
         }
     }

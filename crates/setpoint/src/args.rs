@@ -2,6 +2,7 @@
 
 mod controller_flags;
 mod flow_control_flags;
+mod node_lifecycle_flags;
 mod tls_flags;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use setpoint_values::Cidr;
 
 pub(crate) use controller_flags::ControllerFlags;
 pub(crate) use flow_control_flags::FlowControlFlags;
+use node_lifecycle_flags::NodeLifecycleFlags;
 pub(crate) use tls_flags::TlsFlags;
 
 /// Kubernetes' API and control loops in one small, fast program.
@@ -129,6 +131,8 @@ pub(crate) struct Up {
     pub tls_flags: TlsFlags,
     #[command(flatten)]
     pub controller_flags: ControllerFlags,
+    #[command(flatten)]
+    pub node_lifecycle_flags: NodeLifecycleFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

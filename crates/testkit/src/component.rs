@@ -34,7 +34,12 @@ pub struct RunningComponent {
 impl Component {
     /// This many simulated nodes, named `node-0` and so on.
     pub fn nodes(count: u32) -> Self {
-        Self::Nodes(setpoint_node::Config::simulated("node", count))
+        Self::nodes_named("node", count)
+    }
+
+    /// This many simulated nodes, named `<prefix>-0` and so on.
+    pub fn nodes_named(prefix: &str, count: u32) -> Self {
+        Self::Nodes(setpoint_node::Config::simulated(prefix, count))
     }
 
     /// The user name of its requests.

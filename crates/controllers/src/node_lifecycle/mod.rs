@@ -1,10 +1,12 @@
 //! Monitors node heartbeats, and turns node conditions into taints.
 //!
 //! A node is healthy while its lease or its status is renewed. After the grace period its conditions become Unknown,
-//! its pods become unready, and its taints evict them in time (see [`crate::taint_eviction`]). [`mod@plan`] decides;
-//! the time of the last heartbeat is kept here, by this process's clock, so that the clocks of nodes do not matter.
+//! its pods become unready, and its taints evict them in time (see [`crate::taint_eviction`]). [`mod@plan`] decides, and
+//! [`zones`] at which rate nodes are evicted; the time of the last heartbeat is kept here, by this process's clock, so
+//! that the clocks of nodes do not matter.
 
 mod plan;
+mod zones;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,21 +14,25 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Pod};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::{Clock, Key};
 use setpoint_runtime::{
-    Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile, Recorder, TypedObject,
+    Client, Context, Controller, Error, EventType, Lister, Next, Object, Patch, Reconcile, Recorder,
+    TypedObject,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::node_lifecycle::plan::{
-    GRACE_SECONDS, NodeView, STARTUP_GRACE_SECONDS, taints, unknown_conditions,
+    Eviction, NodeView, beta_labels, needs_eviction, taints, unknown_conditions,
 };
+use crate::node_lifecycle::zones::{Transition, Zones};
 use crate::pods::{self, BY_NODE};
 use crate::{Config, api_time};
+
+pub use zones::Settings;
 
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "node-lifecycle-controller";
@@ -43,7 +49,9 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
         pods,
         clock: context.clock.clone(),
         events: context.events.for_component("node-controller"),
+        settings: config.node_lifecycle,
         health_by_node: Mutex::default(),
+        zones: Mutex::new(Zones::new(config.node_lifecycle)),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<Node>()
@@ -62,13 +70,16 @@ struct Lifecycle {
     pods: Lister<Pod>,
     clock: Arc<dyn Clock>,
     events: Recorder,
+    settings: Settings,
     /// The last heartbeat of each node: what it was, and when it was observed.
     health_by_node: Mutex<HashMap<Key, NodeHealth>>,
+    zones: Mutex<Zones>,
 }
 
 /// The last heartbeat of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct NodeHealth {
+    uid: String,
     renewed: Option<Timestamp>,
     heartbeat: Option<Timestamp>,
     observed_at: Timestamp,
@@ -89,7 +100,7 @@ struct LeaseSpec {
 impl Reconcile for Lifecycle {
     async fn reconcile(&self, key: &Key, client: &Client) -> Result<Next, Error> {
         let Some(node) = self.nodes.find(key) else {
-            self.health_by_node.lock().remove(key);
+            self.forget(client, key).await;
             return Ok(Next::Done);
         };
         let mut view = node.view::<NodeView>()?.as_ref().clone();
@@ -97,18 +108,21 @@ impl Reconcile for Lifecycle {
         if left.is_none()
             && let Some(conditions) = unknown_conditions(self.clock.now(), &view)
         {
-            self.report(client, &node, &conditions).await?;
+            self.report(client, &node, &view, &conditions).await?;
             view.status.conditions = conditions;
         }
+        self.observe(client, key, &view).await;
         if matches!(view.status_of("Ready"), Some("False" | "Unknown")) {
             self.unready_pods(client, key.name()).await?;
         }
-        if taints(self.clock.now(), &view) != view.spec.taints {
-            self.taint(client, &node).await?;
+        let (eviction, retry) = self.eviction(&view);
+        if taints(self.clock.now(), &view, eviction) != view.spec.taints {
+            self.taint(client, key.name(), eviction).await?;
         }
+        self.label(client, key.name(), &view).await?;
         // A node that reports again updates its status, which enqueues it.
-        let grace = Duration::from_secs(GRACE_SECONDS.unsigned_abs());
-        Ok(Next::After(left.unwrap_or(grace)))
+        let left = left.unwrap_or(self.settings.grace_period);
+        Ok(Next::After(retry.map_or(left, |retry| retry.min(left))))
     }
 }
 
@@ -120,45 +134,136 @@ impl Lifecycle {
         let renewed = lease.and_then(|lease| lease.view::<LeaseView>().ok()?.spec.renew_time);
         let heartbeat = view.heartbeat();
         let mut health_by_node = self.health_by_node.lock();
-        let last = health_by_node.get(node.key()).copied();
+        let last = health_by_node.get(node.key());
         let health = match last {
-            Some(last) if last.renewed == renewed && last.heartbeat == heartbeat => last,
+            Some(last) if last.renewed == renewed && last.heartbeat == heartbeat => last.clone(),
             // The node's own timestamp is more precise if it lies between the last observation and now.
             _ => {
                 let written = renewed.max(heartbeat).filter(|time| *time <= now);
                 let written = written.filter(|time| last.is_some_and(|last| *time > last.observed_at));
                 NodeHealth {
+                    uid: node.uid().to_owned(),
                     renewed,
                     heartbeat,
                     observed_at: written.unwrap_or(now),
                 }
             }
         };
+        if last.is_none() {
+            let message = format!("Registered Node {} in Controller", node.key().name());
+            self.record(node.key(), node.uid(), "RegisteredNode", &message);
+        }
+        let observed_at = health.observed_at;
         health_by_node.insert(node.key().clone(), health);
         let has_reported = renewed.is_some() || heartbeat.is_some();
-        let grace = if has_reported {
-            GRACE_SECONDS
-        } else {
-            STARTUP_GRACE_SECONDS
+        let grace = match has_reported {
+            true => self.settings.grace_period,
+            false => self.settings.startup_grace_period,
         };
-        api_time::duration_until(now, api_time::add_seconds(health.observed_at, grace))
+        api_time::duration_until(now, observed_at.saturating_add(grace).unwrap_or(Timestamp::MAX))
     }
 
+    /// Takes a deleted node out of its zone.
+    async fn forget(&self, client: &Client, key: &Key) {
+        let Some(health) = self.health_by_node.lock().remove(key) else {
+            return;
+        };
+        let message = format!("Removing Node {} from Controller", key.name());
+        self.record(key, &health.uid, "RemovingNode", &message);
+        let transition = self.zones.lock().remove(self.clock.now(), key);
+        self.handle(client, transition).await;
+    }
+
+    /// Updates the zone of a node. The first node brings all others along, so that no zone is judged by a part of it.
+    async fn observe(&self, client: &Client, key: &Key, view: &NodeView) {
+        let now = self.clock.now();
+        let transition = {
+            let mut zones = self.zones.lock();
+            if zones.is_empty() {
+                let nodes = self.nodes.list();
+                let views = nodes
+                    .iter()
+                    .filter_map(|node| Some((node.key(), node.view::<NodeView>().ok()?)));
+                let views: Vec<_> = views.collect();
+                zones.fill(now, views.iter().map(|(key, view)| (*key, &**view)));
+            }
+            zones.observe(now, key, view)
+        };
+        self.handle(client, transition).await;
+    }
+
+    async fn handle(&self, client: &Client, transition: Transition) {
+        match transition {
+            Transition::None => {}
+            Transition::EnteredFullDisruption => {
+                tracing::warn!("no node is ready: evictions are stopped");
+                self.stop_evictions(client).await;
+            }
+            Transition::ExitedFullDisruption => {
+                tracing::info!("a node is ready again: evictions go on");
+                let now = self.clock.now();
+                let mut health_by_node = self.health_by_node.lock();
+                health_by_node
+                    .values_mut()
+                    .for_each(|health| health.observed_at = now);
+            }
+        }
+    }
+
+    /// Removes the taints that evict pods from all nodes. Where that fails, the node's own reconcile tries again.
+    async fn stop_evictions(&self, client: &Client) {
+        for node in self.nodes.list() {
+            let stopped = self.taint(client, node.key().name(), Eviction::Stopped).await;
+            if let Err(error) = stopped {
+                tracing::warn!(node = %node.key(), %error, "cannot remove the taints of a node");
+            }
+        }
+    }
+
+    /// Whether the node may be evicted; if not yet, also how long until that is tried again.
+    fn eviction(&self, view: &NodeView) -> (Eviction, Option<Duration>) {
+        let mut zones = self.zones.lock();
+        if zones.is_stopped() {
+            return (Eviction::Stopped, Some(self.settings.monitor_period));
+        }
+        if !needs_eviction(view) {
+            return (Eviction::Allowed, None);
+        }
+        match zones.try_evict(self.clock.now(), view) {
+            Ok(()) => (Eviction::Allowed, None),
+            Err(wait) => (Eviction::RateLimited, Some(wait)),
+        }
+    }
+
+    /// Records an event about a node that may have been deleted.
+    fn record(&self, key: &Key, uid: &str, reason: &str, message: &str) {
+        let message = format!("Node {} event: {message}", key.name());
+        self.events.record(
+            node_reference(key.name(), uid),
+            EventType::Normal,
+            reason,
+            message,
+        );
+    }
+
+    /// Writes the conditions of a silent node. The event is only for a node that was ready.
     async fn report(
         &self,
         client: &Client,
         node: &TypedObject<Node>,
+        before: &NodeView,
         conditions: &[NodeCondition],
     ) -> Result<(), Error> {
         let name = node.key().name();
         let mut updated = node.to_owned()?;
         updated.status.get_or_insert_default().conditions = Some(conditions.to_vec());
         client.all::<Node>().update_status(&updated).await?;
-        self.events.normal(
-            node,
-            "NodeNotReady",
-            format!("Node {name} status is now: NodeNotReady"),
-        );
+        if before.status_of("Ready") == Some("True") {
+            let message = format!("Node {name} status is now: NodeNotReady");
+            let reference = node_reference(name, node.uid());
+            self.events
+                .record(reference, EventType::Normal, "NodeNotReady", message);
+        }
         Ok(())
     }
 
@@ -189,10 +294,13 @@ impl Lifecycle {
     }
 
     /// Sets the node's taints, on its newest version, since another client may have tainted it meanwhile.
-    async fn taint(&self, client: &Client, node: &TypedObject<Node>) -> Result<(), Error> {
-        let newest = client.all::<Node>().get(node.key().name()).await?;
+    async fn taint(&self, client: &Client, name: &str, eviction: Eviction) -> Result<(), Error> {
+        let newest = match client.all::<Node>().get(name).await {
+            Err(status) if status.is_not_found() => return Ok(()),
+            newest => newest?,
+        };
         let view = newest.view::<NodeView>()?;
-        let taints = taints(self.clock.now(), &view);
+        let taints = taints(self.clock.now(), &view, eviction);
         if taints == view.spec.taints {
             return Ok(());
         }
@@ -201,12 +309,36 @@ impl Lifecycle {
         client.all::<Node>().update(&updated).await?;
         Ok(())
     }
+
+    /// Sets the deprecated labels that follow the stable ones.
+    async fn label(&self, client: &Client, name: &str, view: &NodeView) -> Result<(), Error> {
+        let labels = beta_labels(view);
+        if labels.is_empty() {
+            return Ok(());
+        }
+        let patch = Patch::strategic(&json!({"metadata": {"labels": labels}}))?;
+        match client.all::<Node>().patch(name, &patch).await {
+            Err(status) if status.is_not_found() => Ok(()),
+            patched => Ok(patched.map(drop)?),
+        }
+    }
+}
+
+/// The reference to a node in its events, as upstream writes it.
+fn node_reference(name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::PodCondition;
-    use setpoint_testkit::{Cluster, Component, pod};
+    use k8s_openapi::api::core::v1::{Event, PodCondition};
+    use setpoint_testkit::{Cluster, Component, node, pod};
 
     use super::*;
 
@@ -249,6 +381,8 @@ mod tests {
             conditions.iter().any(is_it)
         };
         cluster.until("a ready pod", is_ready).await;
+        // While another node is ready, a silent one is evicted.
+        let _other = cluster.run(Component::nodes_named("other", 1));
         cluster.advance(Duration::from_secs(200)).await;
         assert_eq!(
             (ready(&cluster).as_deref(), taint_keys(&cluster).len()),
@@ -276,6 +410,67 @@ mod tests {
             })
             .await;
     }
+
+    fn events(cluster: &Cluster) -> Vec<String> {
+        let events: Vec<Event> = cluster.list();
+        let shown = |event: Event| Some(format!("{}: {}", event.reason?, event.message?));
+        let of_nodes = |event: &Event| event.involved_object.kind.as_deref() == Some("Node");
+        events.into_iter().filter(of_nodes).filter_map(shown).collect()
+    }
+
+    #[tokio::test]
+    async fn a_lone_silent_node_is_not_evicted() {
+        let (cluster, _components) = Cluster::with([Component::Controller("node-lifecycle")]).await;
+        let nodes = cluster.client("test").all();
+        nodes.create(&node("node-0").build()).await.unwrap();
+        cluster
+            .until("silence", |cluster| ready(cluster).as_deref() == Some("Unknown"))
+            .await;
+        cluster.advance(Duration::from_secs(400)).await;
+        assert_eq!(
+            taint_keys(&cluster),
+            ["node.kubernetes.io/unreachable:NoSchedule"]
+        );
+        let registered = "RegisteredNode: Node node-0 event: Registered Node node-0 in Controller";
+        assert_eq!(events(&cluster), [registered], "the node was never ready");
+        nodes
+            .delete("node-0", setpoint_api::options::DeleteOptions::default())
+            .await
+            .unwrap();
+        let removed = "RemovingNode: Node node-0 event: Removing Node node-0 from Controller";
+        cluster
+            .until("an event", |cluster| {
+                events(cluster).iter().any(|event| event == removed)
+            })
+            .await;
+    }
+
+    /// The last node that becomes silent stops the eviction of those before it.
+    #[tokio::test]
+    async fn taints_are_removed_when_the_last_node_becomes_silent() {
+        let components = [Component::Controller("node-lifecycle"), Component::nodes(1)];
+        let (cluster, mut components) = Cluster::with(components).await;
+        let other = cluster.run(Component::nodes_named("other", 1));
+        cluster
+            .until("two ready nodes", |cluster| {
+                ready(cluster).as_deref() == Some("True") && cluster.find::<Node>("other-0").is_some()
+            })
+            .await;
+        cluster.advance(Duration::from_secs(60)).await;
+        components.pop().unwrap().kill().await;
+        cluster
+            .until("an eviction", |cluster| taint_keys(cluster).len() == 2)
+            .await;
+        let not_ready = "NodeNotReady: Node node-0 status is now: NodeNotReady";
+        assert!(events(&cluster).iter().any(|event| event == not_ready));
+        other.kill().await;
+        cluster
+            .until("no eviction", |cluster| {
+                taint_keys(cluster) == ["node.kubernetes.io/unreachable:NoSchedule"]
+            })
+            .await;
+    }
+
     /// Admission taints a new node, whatever it reports.
     #[tokio::test]
     async fn a_node_that_is_ready_when_it_joins_gets_pods() {

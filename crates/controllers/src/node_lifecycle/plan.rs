@@ -1,15 +1,12 @@
 //! Which taints the conditions of a node require, and its conditions once it is silent. Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 use serde::Deserialize;
 
 use crate::api_time;
-
-/// How long a node may be silent before its conditions become Unknown.
-pub(crate) const GRACE_SECONDS: i64 = 50;
-/// The same for a node that has never reported.
-pub(crate) const STARTUP_GRACE_SECONDS: i64 = 60;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -24,6 +21,21 @@ const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The deprecated labels that follow a stable one.
+const BETA_LABELS: [(&str, &str); 2] = [
+    ("kubernetes.io/os", "beta.kubernetes.io/os"),
+    ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
+];
+
+/// Whether a node that is not ready gets the taint that evicts its pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    Allowed,
+    /// Not yet, since the rate of its zone is used up. A node that has the taint keeps it.
+    RateLimited,
+    /// Not at all, since no node is ready.
+    Stopped,
+}
 
 /// The fields of a node that decide.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -38,6 +50,7 @@ pub(crate) struct NodeView {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct NodeMeta {
     pub(crate) creation_timestamp: Option<Timestamp>,
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -92,12 +105,29 @@ pub(crate) fn unknown_conditions(now: Timestamp, node: &NodeView) -> Option<Vec<
     (conditions != node.status.conditions).then_some(conditions)
 }
 
+/// Whether the node is not ready and has no taint yet that evicts its pods.
+pub(crate) fn needs_eviction(node: &NodeView) -> bool {
+    matches!(node.status_of("Ready"), Some("False" | "Unknown")) && !node.spec.taints.iter().any(is_evicting)
+}
+
+/// The deprecated labels that are missing or differ from the stable ones.
+pub(crate) fn beta_labels(node: &NodeView) -> BTreeMap<&'static str, &str> {
+    let labels = &node.metadata.labels;
+    let outdated = BETA_LABELS.iter().filter_map(|(stable, beta)| {
+        let value = labels.get(*stable)?;
+        (labels.get(*beta) != Some(value)).then_some((*beta, value.as_str()))
+    });
+    outdated.collect()
+}
+
 /// The taints that the node should have: those not managed here, and those that its conditions require.
-pub(crate) fn taints(now: Timestamp, node: &NodeView) -> Vec<Taint> {
-    let desired_taints = desired_taints(node);
+pub(crate) fn taints(now: Timestamp, node: &NodeView, eviction: Eviction) -> Vec<Taint> {
+    let desired_taints = desired_taints(node, eviction);
     let mut taints: Vec<Taint> = Vec::new();
     for taint in &node.spec.taints {
-        let is_managed = is_managed(taint);
+        // The taints of a node that has never reported stay as they are.
+        let is_unknown = node.status_of("Ready").is_none() && is_evicting(taint);
+        let is_managed = is_managed(taint) && !is_unknown;
         let is_desired = desired_taints
             .iter()
             .any(|(key, effect)| taint.key == *key && taint.effect == *effect);
@@ -118,18 +148,18 @@ pub(crate) fn taints(now: Timestamp, node: &NodeView) -> Vec<Taint> {
     taints
 }
 
-fn is_managed(taint: &Taint) -> bool {
-    let of_health = [NOT_READY, UNREACHABLE].contains(&taint.key.as_str());
-    let keeping_away =
-        CONDITION_TAINTS.iter().any(|(_, key)| taint.key == *key) || taint.key == UNSCHEDULABLE;
-    match taint.effect.as_str() {
-        "NoSchedule" => of_health || keeping_away,
-        "NoExecute" => of_health,
-        _ => false,
-    }
+fn is_evicting(taint: &Taint) -> bool {
+    taint.effect == "NoExecute" && [NOT_READY, UNREACHABLE].contains(&taint.key.as_str())
 }
 
-fn desired_taints(node: &NodeView) -> Vec<(&'static str, &'static str)> {
+fn is_managed(taint: &Taint) -> bool {
+    let of_conditions = || CONDITION_TAINTS.iter().any(|(_, key)| taint.key == *key);
+    let keys = [NOT_READY, UNREACHABLE, UNSCHEDULABLE];
+    is_evicting(taint)
+        || (taint.effect == "NoSchedule" && (keys.contains(&taint.key.as_str()) || of_conditions()))
+}
+
+fn desired_taints(node: &NodeView, eviction: Eviction) -> Vec<(&'static str, &'static str)> {
     let mut desired_taints = Vec::new();
     let ready_taint = match node.status_of("Ready") {
         Some("False") => Some(NOT_READY),
@@ -137,7 +167,14 @@ fn desired_taints(node: &NodeView) -> Vec<(&'static str, &'static str)> {
         _ => None,
     };
     if let Some(key) = ready_taint {
-        desired_taints.extend([(key, "NoSchedule"), (key, "NoExecute")]);
+        desired_taints.push((key, "NoSchedule"));
+        // A node that is evicted already gets the other taint at once.
+        let is_evicted = match eviction {
+            Eviction::Allowed => true,
+            Eviction::RateLimited => !needs_eviction(node),
+            Eviction::Stopped => false,
+        };
+        desired_taints.extend(is_evicted.then_some((key, "NoExecute")));
     }
     let condition_taints = CONDITION_TAINTS
         .iter()
@@ -166,6 +203,11 @@ mod tests {
 
     #[track_caller]
     fn check(node: &NodeView, expected: &[&str]) {
+        check_eviction(node, Eviction::Allowed, expected);
+    }
+
+    #[track_caller]
+    fn check_eviction(node: &NodeView, eviction: Eviction, expected: &[&str]) {
         let now = Timestamp::from_second(1_000_000).unwrap();
         let shown = |taint: Taint| {
             format!(
@@ -174,7 +216,7 @@ mod tests {
                 taint.effect
             )
         };
-        let taints: Vec<String> = taints(now, node).into_iter().map(shown).collect();
+        let taints: Vec<String> = taints(now, node, eviction).into_iter().map(shown).collect();
         assert_eq!(taints, expected);
     }
 
@@ -199,6 +241,30 @@ mod tests {
             {"key": "mine", "effect": "NoSchedule"},
         ]);
         check(&node(&[("Ready", "True")], &old, false), &["mine:NoSchedule"]);
+    }
+
+    #[test]
+    fn evictions_are_held_back_or_stopped() {
+        let silent = node(&[("Ready", "Unknown")], &json!([]), false);
+        check_eviction(&silent, Eviction::RateLimited, &["unreachable:NoSchedule"]);
+        check_eviction(&silent, Eviction::Stopped, &["unreachable:NoSchedule"]);
+        let evicted = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]);
+        let evicted = node(&[("Ready", "Unknown")], &evicted, false);
+        let both = ["unreachable:NoSchedule", "unreachable:NoExecute"];
+        check_eviction(&evicted, Eviction::RateLimited, &both);
+        check_eviction(&evicted, Eviction::Stopped, &["unreachable:NoSchedule"]);
+    }
+
+    #[test]
+    fn deprecated_labels_follow_the_stable_ones() {
+        let mut node = node(&[], &json!([]), false);
+        assert!(beta_labels(&node).is_empty());
+        let labels = &mut node.metadata.labels;
+        labels.insert("kubernetes.io/os".to_owned(), "linux".to_owned());
+        labels.insert("kubernetes.io/arch".to_owned(), "arm64".to_owned());
+        labels.insert("beta.kubernetes.io/arch".to_owned(), "arm64".to_owned());
+        let expected = BTreeMap::from([("beta.kubernetes.io/os", "linux")]);
+        assert_eq!(beta_labels(&node), expected);
     }
 
     #[test]

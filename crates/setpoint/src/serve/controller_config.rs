@@ -38,6 +38,7 @@ pub(super) fn controller_config(
         token_uses: uses,
         autoscaler: args.controller_flags.autoscaler_settings(),
         cluster_cidrs: cluster_cidrs(&args.controller_flags, &services)?,
+        node_lifecycle: args.node_lifecycle_flags.settings(),
         terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
     })
 }
