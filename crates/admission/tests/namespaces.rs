@@ -105,6 +105,23 @@ async fn nothing_is_created_in_a_terminating_namespace() {
 }
 
 #[tokio::test]
+async fn the_prefix_of_a_generated_name_is_in_the_error() {
+    let cluster = Cluster::start().await;
+    cluster.create_namespace("going").await;
+    cluster.delete_namespace("going").await.unwrap();
+    let target = Target::in_namespace(Gvr::new("", "v1", "configmaps"), "going");
+    let body = Payload::json(r#"{"metadata":{"generateName":"gen-"}}"#);
+    let verb = Verb::Create(body, WriteOptions::default());
+    let status = cluster.call(target, verb).await.unwrap_err();
+    assert!(
+        status.message.starts_with("configmaps \"gen-\" is forbidden: "),
+        "{}",
+        status.message
+    );
+    assert_eq!(status.details.unwrap().name, "gen-");
+}
+
+#[tokio::test]
 async fn system_namespaces_cannot_be_deleted() {
     let cluster = Cluster::start().await;
     for name in ["default", "kube-system", "kube-public"] {

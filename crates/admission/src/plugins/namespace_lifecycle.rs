@@ -5,6 +5,7 @@ use setpoint_api::{GroupResource, Key, Status};
 use setpoint_registry_api::{Operation, Review};
 
 use crate::chain::Plugin;
+use crate::review::forbidden;
 
 /// The namespaces that cannot be deleted.
 const UNDELETABLE: &[&str] = &["default", "kube-system", "kube-public"];
@@ -61,8 +62,7 @@ fn require_namespace(review: &Review<'_>) -> Result<(), Status> {
 fn terminating(review: &Review<'_>) -> Status {
     let namespace = review.namespace;
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let resource = review.kind.gvr.group_resource();
-    let mut status = Status::forbidden(&resource, review.name, &why);
+    let mut status = forbidden(review, &why);
     status.details.get_or_insert_default().causes.push(StatusCause {
         reason: "NamespaceTerminating".to_owned(),
         message: format!("namespace {namespace} is being terminated"),
