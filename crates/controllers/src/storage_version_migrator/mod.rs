@@ -3,9 +3,12 @@
 //! First the resource version of the resource is recorded, then every object that is not newer is written unchanged. An
 //! object that another client changes in between is rewritten by that.
 
+mod crd;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::storagemigration::v1::StorageVersionMigration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Deserialize;
@@ -18,6 +21,7 @@ use setpoint_runtime::{
 use tokio_util::sync::CancellationToken;
 
 use crate::resources::ServedResources;
+use crate::storage_version_migrator::crd::Outcome;
 use crate::{Config, api_time};
 
 /// The name as kube-controller-manager has it.
@@ -60,7 +64,7 @@ struct Migration {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
-    creation_timestamp: Option<jiff::Timestamp>,
+    creation_timestamp: Option<Timestamp>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -139,6 +143,7 @@ impl Migrator {
             ..ListOptions::default()
         };
         let list = client.dynamic(resource, "").list(&one).await?;
+        crd::mark_migrating(client, &migration.spec.resource, object.key().name(), self.now()).await?;
         let mut own = migration.status.conditions;
         self.set(
             &mut own,
@@ -163,10 +168,8 @@ impl Migrator {
             return self.begin(client, object, migration, resource).await;
         };
         let mut pages = client.dynamic(resource.clone(), "").pages(ListOptions::default());
-        let mut count = 0;
         while let Some(item) = pages.next().await {
             let item = item?;
-            count += 1;
             if item.resource_version().0 > until {
                 continue;
             }
@@ -180,13 +183,9 @@ impl Migrator {
                 Ok(()) => {}
             }
         }
+        crd::finish(client, &migration.spec.resource, Outcome::Succeeded, self.now()).await?;
         let mut own = migration.status.conditions;
-        let verified = match count {
-            0 => String::new(),
-            count => format!(", {count} objects verified migrated"),
-        };
-        let running = format!("The migration is running{verified}");
-        self.set(&mut own, "Running", "MigrationRunning", &running);
+        self.complete(&mut own, object);
         let reason = "StorageVersionMigrationSucceeded";
         self.set(&mut own, "Succeeded", reason, "Migration completed");
         write(client, object, &json!({"conditions": own})).await
@@ -199,15 +198,32 @@ impl Migrator {
         migration: Migration,
         why: &str,
     ) -> Result<Next, Error> {
+        crd::finish(client, &migration.spec.resource, Outcome::Failed, self.now()).await?;
         let mut own = migration.status.conditions;
+        self.complete(&mut own, object);
         let message = format!("migration encountered unhandled error: {why}");
         self.set(&mut own, "Failed", "StorageVersionMigrationFailed", &message);
         write(client, object, &json!({"conditions": own})).await
     }
 
+    fn now(&self) -> Timestamp {
+        api_time::whole_seconds(self.clock.now())
+    }
+
+    /// A migration that has ended is not running any more.
+    fn complete(&self, own: &mut Vec<Condition>, object: &Stored) {
+        if conditions::is_true(own, "Running") {
+            let completed = Condition {
+                observed_generation: Some(object.header().generation),
+                ..conditions::condition("Running", false, "MigrationCompleted", "Migration completed")
+            };
+            conditions::set(own, completed, self.now());
+        }
+    }
+
     fn set(&self, own: &mut Vec<Condition>, state: &str, reason: &str, message: &str) {
         let condition = conditions::condition(state, true, reason, message);
-        conditions::set(own, condition, api_time::whole_seconds(self.clock.now()));
+        conditions::set(own, condition, self.now());
     }
 }
 
@@ -242,6 +258,7 @@ fn is_transient(status_error: &StatusError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use setpoint_testkit::{Cluster, Component};
 
     use super::*;
@@ -264,6 +281,18 @@ mod tests {
         Some(found.message.clone())
     }
 
+    /// The condition StorageMigrating of the CRD.
+    fn crd_condition(cluster: &Cluster) -> String {
+        let crd: CustomResourceDefinition = cluster.find("widgets.example.com").unwrap();
+        let own = crd.status.unwrap().conditions.unwrap();
+        let found = own
+            .into_iter()
+            .find(|one| one.type_ == "StorageMigrating")
+            .unwrap();
+        let (reason, message) = (found.reason.unwrap(), found.message.unwrap());
+        format!("{} {reason}: {message}", found.status)
+    }
+
     #[tokio::test]
     async fn every_object_is_written_once_and_none_twice() {
         let (cluster, _components) = Cluster::with([Component::Controller("storage-version-migrator")]).await;
@@ -279,9 +308,17 @@ mod tests {
                 message(cluster, "move", "Succeeded").is_some()
             })
             .await;
-        let running = message(&cluster, "move", "Running");
-        let expected = "The migration is running, 3 objects verified migrated";
-        assert_eq!(running.as_deref(), Some(expected));
+        let migration: StorageVersionMigration = cluster.find("move").unwrap();
+        let own = migration.status.unwrap().conditions.unwrap();
+        let running = conditions::find(&own, "Running").unwrap();
+        assert_eq!(
+            (running.status.as_str(), running.reason.as_str()),
+            ("False", "MigrationCompleted")
+        );
+        assert_eq!(
+            crd_condition(&cluster),
+            "False MigrationSucceeded: The migration has succeeded and the stored versions have been updated"
+        );
         assert_eq!(cluster.interceptor.count(&format!("{NAME} patch widgets")), 3);
         cluster.interceptor.clear();
         cluster.advance(Duration::from_secs(60)).await;

@@ -166,6 +166,7 @@ fn set(conditions: &mut Vec<Condition>, kind: &str, condition: (&str, &str, Stri
         last_transition_time: since,
         reason: reason.to_owned(),
         message,
+        observed_generation: at.and_then(|at| conditions[at].observed_generation),
     };
     match at {
         Some(at) => conditions[at] = condition,

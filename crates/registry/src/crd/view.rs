@@ -71,6 +71,8 @@ pub(crate) struct Condition {
     pub(crate) last_transition_time: String,
     pub(crate) reason: String,
     pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) observed_generation: Option<i64>,
 }
 
 impl Crd {
