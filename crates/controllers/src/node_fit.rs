@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
 use serde::Deserialize;
 use setpoint_api::Stored;
+use setpoint_values::{node_selector, toleration};
 
 /// Whether a node fits a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,24 +77,17 @@ pub(crate) fn fit(spec: &PodSpec, node: &Stored) -> Fit {
 
 /// Whether the toleration tolerates the taint.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let is_empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
-    if !is_empty(&toleration.effect) && toleration.effect.as_deref() != Some(&taint.effect) {
-        return false;
-    }
-    if !is_empty(&toleration.key) && toleration.key.as_deref() != Some(&taint.key) {
-        return false;
-    }
-    let (own, other) = (
-        toleration.value.as_deref().unwrap_or_default(),
-        taint.value.as_deref().unwrap_or_default(),
-    );
-    match toleration.operator.as_deref().unwrap_or("Equal") {
-        "Exists" => true,
-        "" | "Equal" => !is_empty(&toleration.key) && own == other,
-        "Gt" => number(other) > number(own) && number(own).is_some(),
-        "Lt" => number(other) < number(own) && number(other).is_some(),
-        _ => false,
-    }
+    let toleration = toleration::Toleration {
+        key: toleration.key.as_deref().unwrap_or_default(),
+        operator: toleration.operator.as_deref().unwrap_or_default(),
+        value: toleration.value.as_deref().unwrap_or_default(),
+        effect: toleration.effect.as_deref().unwrap_or_default(),
+    };
+    toleration.tolerates(toleration::Taint {
+        key: &taint.key,
+        value: taint.value.as_deref().unwrap_or_default(),
+        effect: &taint.effect,
+    })
 }
 
 /// Whether the node has the labels and fields that the pod's node selector and affinity require.
@@ -127,21 +121,7 @@ fn fits_term(term: &NodeSelectorTerm, node: &Stored) -> bool {
 
 fn fits(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
-    let is_listed = || value.is_some_and(|value| values.iter().any(|own| own == value));
-    let compared = || Some((number(value?)?, number(values.first()?)?));
-    match requirement.operator.as_str() {
-        "In" => is_listed(),
-        "NotIn" => !is_listed(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared().is_some_and(|(own, other)| own > other),
-        "Lt" => compared().is_some_and(|(own, other)| own < other),
-        _ => false,
-    }
-}
-
-fn number(text: &str) -> Option<i64> {
-    text.parse().ok()
+    node_selector::is_met(&requirement.operator, values, value)
 }
 
 /// The node that the affinity of a DaemonSet's pod names. It matters only until the pod is bound, so it is not cached.

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::NodeSelector;
 use serde::Deserialize;
 use setpoint_api::{Key, Stored};
 use setpoint_values::resource_list::{self, Amounts, InitContainer};
+use setpoint_values::toleration;
 
 use crate::resources::{ResourceList, Resources};
 
@@ -108,13 +109,17 @@ impl PodInfo {
 impl Toleration {
     /// Whether it tolerates the taint.
     pub(crate) fn covers(&self, taint: &Self) -> bool {
-        let effect = self.effect.is_empty() || self.effect == taint.effect;
-        let key = self.key.is_empty() || self.key == taint.key;
-        let value = match self.operator.as_str() {
-            "Exists" => true,
-            _ => !self.key.is_empty() && self.value == taint.value,
+        let own = toleration::Toleration {
+            key: &self.key,
+            operator: &self.operator,
+            value: &self.value,
+            effect: &self.effect,
         };
-        effect && key && value
+        own.tolerates(toleration::Taint {
+            key: &taint.key,
+            value: &taint.value,
+            effect: &taint.effect,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use setpoint_values::node_selector;
 
 use crate::framework::Filter;
 use crate::node_info::{NodeInfo, NodeProperties};
@@ -43,18 +44,7 @@ fn holds(term: &NodeSelectorTerm, node: &NodeInfo, properties: &NodeProperties) 
 
 fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
-    let named = |value: &str| values.iter().any(|one| one == value);
-    let number = |text: &str| text.parse::<i64>().ok();
-    let limit = || values.first().and_then(|one| number(one));
-    match (requirement.operator.as_str(), value) {
-        ("In", Some(value)) => named(value),
-        ("NotIn", value) => !value.is_some_and(named),
-        ("Exists", value) => value.is_some(),
-        ("DoesNotExist", value) => value.is_none(),
-        ("Gt", Some(value)) => number(value).zip(limit()).is_some_and(|(own, limit)| own > limit),
-        ("Lt", Some(value)) => number(value).zip(limit()).is_some_and(|(own, limit)| own < limit),
-        _ => false,
-    }
+    node_selector::is_met(&requirement.operator, values, value)
 }
 
 #[cfg(test)]
