@@ -1,25 +1,26 @@
-//! Deletes pods that no other controller will: orphaned pods of deleted nodes, terminating pods that were never bound,
-//! and terminated pods beyond a threshold.
+//! Deletes pods that no other controller will: orphaned pods of deleted nodes, terminating pods that were never bound or
+//! whose node is out of service, and terminated pods beyond a threshold.
 //!
 //! No event reports that a node has been missing for a while, so this runs every twenty seconds; [`mod@plan`] decides.
 
 mod plan;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Clock, ResourceVersion, Status};
-use setpoint_runtime::{Client, Context, Error, Lister, Patch};
+use setpoint_runtime::{Client, Context, Error, Lister, Patch, TypedObject};
 use tokio_util::sync::CancellationToken;
 
-use crate::pod_gc::plan::{DeletionCause, plan};
+use crate::pod_gc::plan::{DeletionCause, NodeState, plan};
 use crate::pods::Pod;
 use crate::{Config, api_time, periodic};
 
@@ -30,6 +31,8 @@ pub const NAME: &str = "pod-garbage-collector-controller";
 const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node must be missing before its pods are deleted.
 const QUARANTINE_SECONDS: i64 = 40;
+/// The taint with which an administrator marks a node whose pods may be deleted by force.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
@@ -64,6 +67,38 @@ struct Collector {
     seen: Mutex<Option<(ResourceVersion, ResourceVersion)>>,
 }
 
+/// The fields of a node that decide.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeView {
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    taints: Vec<Taint>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Vec<NodeCondition>,
+}
+
+fn state_of(node: &TypedObject<Node>) -> NodeState {
+    let is_out = |view: &NodeView| {
+        let ready = |one: &NodeCondition| one.type_ == "Ready" && one.status == "True";
+        !view.status.conditions.iter().any(ready)
+            && view.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
+    };
+    match node.view::<NodeView>() {
+        Ok(view) if is_out(&view) => NodeState::OutOfService,
+        _ => NodeState::InService,
+    }
+}
+
 impl Collector {
     async fn collect(&self) {
         let versions = (self.pods.cache().version(), self.nodes.cache().version());
@@ -76,11 +111,11 @@ impl Collector {
             .into_iter()
             .map(|pod| Pod::read(pod.into_stored()))
             .collect();
-        let nodes: HashSet<String> = self
+        let nodes: HashMap<String, NodeState> = self
             .nodes
             .list()
             .iter()
-            .map(|node| node.key().name().to_owned())
+            .map(|node| (node.key().name().to_owned(), state_of(node)))
             .collect();
         let gone = self.gone(&nodes).await;
         let plan = plan(&pods, &nodes, &gone, self.threshold);
@@ -95,11 +130,11 @@ impl Collector {
     }
 
     /// The nodes that have been missing for long enough, and that the API server does not have either.
-    async fn gone(&self, nodes: &HashSet<String>) -> BTreeSet<String> {
+    async fn gone(&self, nodes: &HashMap<String, NodeState>) -> BTreeSet<String> {
         let now = self.clock.now();
         let late: Vec<String> = {
             let mut missing = self.missing.lock();
-            missing.retain(|name, _| !nodes.contains(name));
+            missing.retain(|name, _| !nodes.contains_key(name));
             let is_late = |since: &Timestamp| api_time::add_seconds(*since, QUARANTINE_SECONDS) <= now;
             missing
                 .iter()

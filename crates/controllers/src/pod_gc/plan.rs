@@ -1,6 +1,6 @@
 //! Which pods no other controller will delete. Pure.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::pods::Pod;
 
@@ -13,6 +13,16 @@ pub(crate) enum DeletionCause {
     Unscheduled,
     /// Its node does not exist.
     Orphaned,
+    /// It is terminating on a node that is out of service, whose kubelet will not delete it.
+    OutOfService,
+}
+
+/// Whether a node can finish the deletion of its pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeState {
+    InService,
+    /// It is not ready, and an administrator has tainted it as out of service.
+    OutOfService,
 }
 
 /// The pods to delete. `gone` are nodes that have been missing for long enough; the nodes that are missing at all are
@@ -26,7 +36,7 @@ pub(crate) struct Plan<'a> {
 /// Plans for all pods of the cluster.
 pub(crate) fn plan<'a>(
     pods: &'a [Pod],
-    nodes: &HashSet<String>,
+    nodes: &HashMap<String, NodeState>,
     gone: &BTreeSet<String>,
     threshold: usize,
 ) -> Plan<'a> {
@@ -35,7 +45,9 @@ pub(crate) fn plan<'a>(
         let node = pod.view().node.as_str();
         if node.is_empty() && pod.is_deleting() {
             plan.deletions.push((pod, DeletionCause::Unscheduled));
-        } else if !node.is_empty() && !nodes.contains(node) {
+        } else if pod.is_deleting() && nodes.get(node) == Some(&NodeState::OutOfService) {
+            plan.deletions.push((pod, DeletionCause::OutOfService));
+        } else if !node.is_empty() && !nodes.contains_key(node) {
             plan.missing.insert(node.to_owned());
             if gone.contains(node) {
                 plan.deletions.push((pod, DeletionCause::Orphaned));
@@ -91,7 +103,7 @@ mod tests {
             pod("d", "n2", "Running", false, 1),
             pod("e", "n3", "Running", false, 1),
         ];
-        let nodes = HashSet::from(["n1".to_owned()]);
+        let nodes = HashMap::from([("n1".to_owned(), NodeState::InService)]);
         let gone = BTreeSet::from(["n3".to_owned()]);
         let plan = plan(&pods, &nodes, &gone, 100);
         let deletions: Vec<_> = plan
@@ -104,6 +116,21 @@ mod tests {
             [("a", DeletionCause::Unscheduled), ("e", DeletionCause::Orphaned)]
         );
         assert_eq!(plan.missing.into_iter().collect::<Vec<_>>(), ["n2", "n3"]);
+    }
+
+    #[test]
+    fn terminating_pods_of_a_node_out_of_service_are_deleted() {
+        let pods = [
+            pod("a", "n1", "Running", true, 1),
+            pod("b", "n1", "Running", false, 1),
+        ];
+        let nodes = HashMap::from([("n1".to_owned(), NodeState::OutOfService)]);
+        let plan = plan(&pods, &nodes, &BTreeSet::new(), 100);
+        let deletions = plan.deletions.iter();
+        let deletions: Vec<_> = deletions
+            .map(|(pod, cause)| (pod.object().key().name(), *cause))
+            .collect();
+        assert_eq!(deletions, [("a", DeletionCause::OutOfService)]);
     }
 
     #[test]
