@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::{Response, StatusCode};
 
 use crate::body::Body;
+use crate::metrics::TextEncoder;
 use crate::request::query::Query;
 use crate::respond;
 
@@ -15,6 +17,16 @@ pub struct Check {
     /// Whether a failure means the process is broken, rather than not ready yet.
     live: bool,
     probe: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Its results by endpoint, in the order of [`HealthEndpoint::ALL`].
+    results: [Results; 3],
+}
+
+/// The results of a check at one endpoint, for `/metrics/slis`.
+#[derive(Debug, Default)]
+struct Results {
+    successes: AtomicU64,
+    errors: AtomicU64,
+    is_passing: AtomicBool,
 }
 
 /// A health endpoint.
@@ -34,6 +46,7 @@ impl Check {
             name,
             live: true,
             probe: Box::new(probe),
+            results: Default::default(),
         }
     }
 
@@ -43,7 +56,21 @@ impl Check {
             name,
             live: false,
             probe: Box::new(probe),
+            results: Default::default(),
         }
+    }
+
+    /// Runs the check for an endpoint and counts the result.
+    fn run(&self, endpoint: HealthEndpoint) -> Result<(), String> {
+        let outcome = (self.probe)();
+        let results = &self.results[endpoint as usize];
+        let counter = match outcome {
+            Ok(()) => &results.successes,
+            Err(_) => &results.errors,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        results.is_passing.store(outcome.is_ok(), Ordering::Relaxed);
+        outcome
     }
 }
 
@@ -59,6 +86,8 @@ impl fmt::Debug for Check {
 // === impl HealthEndpoint ===
 
 impl HealthEndpoint {
+    const ALL: [Self; 3] = [Self::Livez, Self::Readyz, Self::Healthz];
+
     fn name(self) -> &'static str {
         match self {
             Self::Livez => "livez",
@@ -115,7 +144,7 @@ pub(crate) fn handle(
         };
     }
     let excluded: Vec<&str> = query.all("exclude").collect();
-    let (report, healthy) = report(included, &excluded);
+    let (report, healthy) = report(endpoint, included, &excluded);
     match (healthy, query.flag("verbose").unwrap_or_default()) {
         (true, false) => respond::text(StatusCode::OK, "ok"),
         (true, true) => respond::text(
@@ -140,13 +169,17 @@ fn run_one(check: &Check) -> Response<Body> {
 }
 
 /// One line per check. The reason of a failure is logged, not returned to the client.
-fn report<'a>(checks: impl Iterator<Item = &'a Check>, excluded: &[&str]) -> (String, bool) {
+fn report<'a>(
+    endpoint: HealthEndpoint,
+    checks: impl Iterator<Item = &'a Check>,
+    excluded: &[&str],
+) -> (String, bool) {
     let mut lines = String::new();
     let mut healthy = true;
     for check in checks {
         let line = if excluded.contains(&check.name) {
             writeln!(lines, "[+]{} excluded: ok", check.name)
-        } else if let Err(reason) = (check.probe)() {
+        } else if let Err(reason) = check.run(endpoint) {
             healthy = false;
             tracing::warn!(check = check.name, reason, "health check failed");
             writeln!(lines, "[-]{} failed: reason withheld", check.name)
@@ -158,9 +191,77 @@ fn report<'a>(checks: impl Iterator<Item = &'a Check>, excluded: &[&str]) -> (St
     (lines, healthy)
 }
 
+/// Writes the results of all checks so far: the metrics of `/metrics/slis`.
+pub(crate) fn write_slis(checks: &[Check], text: &mut TextEncoder) {
+    let results = || {
+        let all = checks.iter().flat_map(|check| {
+            let endpoints = HealthEndpoint::ALL.into_iter();
+            endpoints.map(move |endpoint| (check.name, endpoint.name(), &check.results[endpoint as usize]))
+        });
+        all.map(|(name, endpoint, results)| {
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            (
+                name,
+                endpoint,
+                results,
+                [read(&results.successes), read(&results.errors)],
+            )
+        })
+        .filter(|(_, _, _, counts)| counts.iter().any(|count| *count > 0))
+    };
+    const LAST: &str = "kubernetes_healthcheck";
+    text.family(
+        LAST,
+        "gauge",
+        "The last result of a health check: 1 if it passed.",
+    );
+    for (name, endpoint, results, _) in results() {
+        let is_passing = results.is_passing.load(Ordering::Relaxed);
+        text.sample(LAST, &[("name", name), ("type", endpoint)], u8::from(is_passing));
+    }
+    const TOTAL: &str = "kubernetes_healthchecks_total";
+    text.family(TOTAL, "counter", "Health checks that were run, by their result.");
+    for (name, endpoint, _, counts) in results() {
+        for (status, count) in ["success", "error"].into_iter().zip(counts) {
+            if count > 0 {
+                let labels = [("name", name), ("status", status), ("type", endpoint)];
+                text.sample(TOTAL, &labels, count);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_checks_are_counted_by_endpoint() {
+        let checks = checks(false);
+        for (endpoint, only) in [
+            (HealthEndpoint::Readyz, ""),
+            (HealthEndpoint::Readyz, ""),
+            (HealthEndpoint::Livez, ""),
+            (HealthEndpoint::Livez, "ping"),
+        ] {
+            handle(&checks, endpoint, only, &Query::parse(None));
+        }
+        let mut text = TextEncoder::default();
+        write_slis(&checks, &mut text);
+        let page = text.into_string();
+        let samples: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(
+            samples,
+            [
+                r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#,
+                r#"kubernetes_healthcheck{name="ping",type="readyz"} 1"#,
+                r#"kubernetes_healthcheck{name="informer-sync",type="readyz"} 0"#,
+                r#"kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1"#,
+                r#"kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 2"#,
+                r#"kubernetes_healthchecks_total{name="informer-sync",status="error",type="readyz"} 2"#,
+            ]
+        );
+    }
 
     fn checks(synced: bool) -> Vec<Check> {
         vec![

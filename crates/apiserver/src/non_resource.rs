@@ -26,8 +26,9 @@ static PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=u
 static BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Fixed paths that `/` lists.
-const STATIC_PATHS: [&str; 5] = [
+const STATIC_PATHS: [&str; 6] = [
     "/metrics",
+    "/metrics/slis",
     "/openapi/v2",
     "/openapi/v3",
     "/openapi/v3/",
@@ -127,6 +128,7 @@ fn plain(exchange: &Exchange<'_>, path: &str) -> Response<Body> {
             paths: root_paths(exchange),
         }),
         "/metrics" => metrics(exchange),
+        "/metrics/slis" => slis(exchange),
         _ => respond::page_not_found(),
     }
 }
@@ -186,6 +188,17 @@ fn metrics(exchange: &Exchange<'_>) -> Response<Body> {
     for source in &exchange.shared.metrics_sources {
         source.write(&mut text);
     }
+    metrics_page(text)
+}
+
+/// Service level indicators: the results of health checks.
+fn slis(exchange: &Exchange<'_>) -> Response<Body> {
+    let mut text = TextEncoder::default();
+    health::write_slis(&exchange.shared.checks, &mut text);
+    metrics_page(text)
+}
+
+fn metrics_page(text: TextEncoder) -> Response<Body> {
     respond::response(
         StatusCode::OK,
         &METRICS_TEXT,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use compact_str::CompactString;
-
+use jiff::Timestamp;
 use setpoint_api::{GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{ObjectReader, Operation, Review, SideWrite};
 use setpoint_schema::Tree;
 use setpoint_strategy::{Kinds, meta};
 
+use crate::metrics::AdmissionStep;
 use crate::registry::Registry;
 use crate::request_context::RequestContext;
 
@@ -49,7 +50,10 @@ impl RequestContext<'_> {
         let name = self.reviewed_name(Some(object), old);
         let mut review = self.review(operation, &name, old, dry_run);
         review.object = Some(object);
-        self.registry.admit.mutate(&mut review).await?;
+        let start = self.registry.clock.now();
+        let outcome = self.registry.admit.mutate(&mut review).await;
+        self.observe(AdmissionStep::Mutate, operation, (start, outcome.is_err()));
+        outcome?;
         Ok(AdmissionEffects::of(review))
     }
 
@@ -64,7 +68,10 @@ impl RequestContext<'_> {
         let name = self.reviewed_name(object.as_deref(), old);
         let mut review = self.review(operation, &name, old, dry_run);
         review.object = object;
-        self.registry.admit.validate(&mut review).await?;
+        let start = self.registry.clock.now();
+        let outcome = self.registry.admit.validate(&mut review).await;
+        self.observe(AdmissionStep::Validate, operation, (start, outcome.is_err()));
+        outcome?;
         Ok(AdmissionEffects::of(review))
     }
 
@@ -74,6 +81,12 @@ impl RequestContext<'_> {
         let stored = || old.map(|old| old.key().name().into());
         let name = self.target.name.clone().or_else(own).or_else(stored);
         name.unwrap_or_default()
+    }
+
+    fn observe(&self, step: AdmissionStep, operation: Operation, (start, rejected): (Timestamp, bool)) {
+        let took = self.registry.clock.now().duration_since(start).unsigned_abs();
+        let durations = &self.registry.counters.admission;
+        durations.observe(step, operation, rejected, took);
     }
 
     fn review<'b>(

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use setpoint_api::{Key, ResourceVersion, Status, Stored};
 use setpoint_registry_api::SideWrite;
 use setpoint_schema::CanonicalJson;
-use setpoint_store::{Compare, Op, Put, Record, Revision, Txn};
+use setpoint_store::{Compare, Op, Put, Record, Revision, Txn, TxnResponse};
 
 use crate::encoded_object::{self, EncodedObject};
+use crate::metrics::CommitOperation;
 use crate::request_context::RequestContext;
 use crate::{error, key, side_writes};
 
@@ -69,7 +70,7 @@ impl RequestContext<'_> {
             ops: vec![delete],
         };
         side_writes::add(self, side_writes, &mut txn)?;
-        match self.registry.store.commit(txn).await {
+        match self.commit_timed(CommitOperation::Delete, txn).await {
             Ok(committed) => {
                 let removed = key::version(committed.revision);
                 let object = self.resource.with_version(last, removed);
@@ -86,12 +87,16 @@ impl RequestContext<'_> {
         put: Put,
         side_writes: Vec<SideWrite>,
     ) -> Result<Outcome, Status> {
+        let operation = match compare {
+            Compare::Absent { .. } => CommitOperation::Create,
+            _ => CommitOperation::Update,
+        };
         let mut txn = Txn {
             compares: vec![compare],
             ops: vec![Op::Put(put)],
         };
         side_writes::add(self, side_writes, &mut txn)?;
-        match self.registry.store.commit(txn).await {
+        match self.commit_timed(operation, txn).await {
             Ok(committed) => {
                 let record = committed.records.into_iter().next().flatten();
                 let record: Arc<Record> = record.expect("a put leaves its record");
@@ -100,6 +105,18 @@ impl RequestContext<'_> {
             }
             Err(failed) => self.commit_error(failed),
         }
+    }
+
+    async fn commit_timed(
+        &self,
+        operation: CommitOperation,
+        txn: Txn,
+    ) -> Result<TxnResponse, setpoint_store::Error> {
+        let start = self.registry.clock.now();
+        let committed = self.registry.store.commit(txn).await;
+        let took = self.registry.clock.now().duration_since(start);
+        self.resource.commits.observe(operation, took.unsigned_abs());
+        committed
     }
 
     /// The first compare of a transaction is that of the object, the others are those of side writes.

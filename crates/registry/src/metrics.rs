@@ -1,10 +1,13 @@
 //! Counters of the registry.
 
+mod latency;
 mod text;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use setpoint_api::ApiVerb;
+
+pub(crate) use latency::{AdmissionDurations, AdmissionStep, CommitDurations, CommitOperation};
 
 /// A reading of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,6 +41,7 @@ pub(crate) struct Counters {
     pub(crate) open_watches: AtomicU64,
     pub(crate) fed_batches: AtomicU64,
     pub(crate) fed_changes: AtomicU64,
+    pub(crate) admission: AdmissionDurations,
 }
 
 impl Counters {

@@ -9,6 +9,7 @@ use setpoint_strategy::{Kind, Kinds};
 
 use crate::crd::CustomKinds;
 use crate::key;
+use crate::metrics::CommitDurations;
 
 /// The kinds that are served and the resources that hold their objects.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Resource {
     pub(crate) cache: Arc<Cache>,
     pub(crate) name: GroupResource,
     pub(crate) prefix: String,
+    /// The durations of its commits.
+    pub(crate) commits: Arc<CommitDurations>,
 }
 
 // === impl ServedResources ===
@@ -119,8 +122,16 @@ impl Resource {
         Self {
             cache: existing.map_or_else(new, |existing| existing.cache.clone()),
             prefix: key::prefix(&name),
+            commits: existing
+                .map(|existing| existing.commits.clone())
+                .unwrap_or_default(),
             kind,
             name,
         }
+    }
+
+    /// Whether its objects are stored, and not computed for each request.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.kind.info().rules.resource.stored
     }
 }

@@ -53,6 +53,49 @@ struct Source {
     counters: Arc<Counters>,
 }
 
+/// A value of a controller's counters.
+type CounterFn = fn(&Counters) -> u64;
+
+/// Families under controller-runtime's names with one value each: name, type, help text and value.
+const RECONCILE_VALUES: [(&str, &str, &str, CounterFn); 6] = [
+    (
+        "controller_runtime_max_concurrent_reconciles",
+        "gauge",
+        "Workers of the controller.",
+        |counters| counters.workers,
+    ),
+    (
+        "controller_runtime_reconcile_errors_total",
+        "counter",
+        "Reconciles that failed and are retried.",
+        |counters| read(&counters.failed) + read(&counters.conflicts),
+    ),
+    (
+        "controller_runtime_terminal_reconcile_errors_total",
+        "counter",
+        "Reconciles that failed with a terminal error.",
+        |counters| read(&counters.terminal),
+    ),
+    (
+        "controller_runtime_reconcile_panics_total",
+        "counter",
+        "Reconciles that panicked.",
+        |counters| read(&counters.panics),
+    ),
+    (
+        "controller_runtime_reconcile_timeouts_total",
+        "counter",
+        "Reconciles that timed out.",
+        |counters| read(&counters.timeouts),
+    ),
+    (
+        "controller_runtime_active_workers",
+        "gauge",
+        "Reconciles in progress.",
+        |counters| read(&counters.active_workers),
+    ),
+];
+
 // === impl Metrics ===
 
 impl Metrics {
@@ -115,29 +158,58 @@ impl fmt::Debug for Metrics {
 fn write_queues(text: &mut TextEncoder, queues: &[(&str, QueueMetrics)]) {
     type ValueFn = fn(&QueueMetrics) -> f64;
     type HistogramFn = fn(&QueueMetrics) -> &Histogram;
-    let values: [(&str, &str, ValueFn); 5] = [
-        ("workqueue_depth", "gauge", |queue| queue.depth as f64),
-        ("workqueue_adds_total", "counter", |queue| queue.adds as f64),
-        ("workqueue_retries_total", "counter", |queue| queue.retries as f64),
-        ("workqueue_unfinished_work_seconds", "gauge", |queue| {
-            queue.unfinished_work
-        }),
-        ("workqueue_longest_running_processor_seconds", "gauge", |queue| {
-            queue.longest_running
-        }),
+    let values: [(&str, &str, &str, ValueFn); 5] = [
+        (
+            "workqueue_depth",
+            "gauge",
+            "Keys in the queue that wait for a worker.",
+            |queue| queue.depth as f64,
+        ),
+        (
+            "workqueue_adds_total",
+            "counter",
+            "Keys that were added to the queue.",
+            |queue| queue.adds as f64,
+        ),
+        (
+            "workqueue_retries_total",
+            "counter",
+            "Keys that were added again after an error.",
+            |queue| queue.retries as f64,
+        ),
+        (
+            "workqueue_unfinished_work_seconds",
+            "gauge",
+            "Time that all reconciles in progress have taken so far.",
+            |queue| queue.unfinished_work,
+        ),
+        (
+            "workqueue_longest_running_processor_seconds",
+            "gauge",
+            "Time that the longest reconcile in progress has taken so far.",
+            |queue| queue.longest_running,
+        ),
     ];
-    for (metric, kind, value) in values {
-        text.family_type(metric, kind);
+    for (metric, kind, help, value) in values {
+        text.family(metric, kind, help);
         for (name, queue) in queues {
             text.sample(metric, &[("name", name)], value(queue));
         }
     }
-    let histograms: [(&str, HistogramFn); 2] = [
-        ("workqueue_queue_duration_seconds", |queue| &queue.queue_duration),
-        ("workqueue_work_duration_seconds", |queue| &queue.work_duration),
+    let histograms: [(&str, &str, HistogramFn); 2] = [
+        (
+            "workqueue_queue_duration_seconds",
+            "Time that a key waits in the queue.",
+            |queue| &queue.queue_duration,
+        ),
+        (
+            "workqueue_work_duration_seconds",
+            "Time that the reconcile of a key takes.",
+            |queue| &queue.work_duration,
+        ),
     ];
-    for (metric, histogram) in histograms {
-        text.family_type(metric, "histogram");
+    for (metric, help, histogram) in histograms {
+        text.family(metric, "histogram", help);
         for (name, queue) in queues {
             text.histogram(metric, &[("name", name)], &histogram(queue).buckets());
         }
@@ -146,13 +218,13 @@ fn write_queues(text: &mut TextEncoder, queues: &[(&str, QueueMetrics)]) {
 
 fn write_counters(text: &mut TextEncoder, sources: &[Source]) {
     let metric = "setpoint_controller_active_workers";
-    text.family_type(metric, "gauge");
+    text.family(metric, "gauge", "Reconciles in progress.");
     for source in sources {
         let active = source.counters.active_workers.load(Ordering::Relaxed);
         text.sample(metric, &[("controller", source.name)], active);
     }
     let metric = "setpoint_controller_reconciles_total";
-    text.family_type(metric, "counter");
+    text.family(metric, "counter", "Finished reconciles, by their result.");
     for source in sources {
         for (result, counter) in source.counters.results() {
             let count = counter.load(Ordering::Relaxed);
@@ -160,7 +232,8 @@ fn write_counters(text: &mut TextEncoder, sources: &[Source]) {
         }
     }
     let metric = "setpoint_controller_held_total";
-    text.family_type(metric, "counter");
+    let help = "Reconciles whose key was held until the caches had their writes.";
+    text.family(metric, "counter", help);
     for source in sources {
         let held = source.counters.held.load(Ordering::Relaxed);
         text.sample(metric, &[("controller", source.name)], held);
@@ -169,53 +242,22 @@ fn write_counters(text: &mut TextEncoder, sources: &[Source]) {
 
 /// The same under controller-runtime's names, for existing dashboards.
 fn write_reconciles(text: &mut TextEncoder, sources: &[Source]) {
-    type ValueFn = fn(&Counters) -> u64;
     let metric = "controller_runtime_reconcile_total";
-    text.family_type(metric, "counter");
+    text.family(metric, "counter", "Finished reconciles, by their result.");
     for source in sources {
         for (result, count) in source.counters.totals() {
             text.sample(metric, &[("controller", source.name), ("result", result)], count);
         }
     }
-    let values: [(&str, &str, ValueFn); 6] = [
-        (
-            "controller_runtime_max_concurrent_reconciles",
-            "gauge",
-            |counters| counters.workers,
-        ),
-        (
-            "controller_runtime_reconcile_errors_total",
-            "counter",
-            |counters| read(&counters.failed) + read(&counters.conflicts),
-        ),
-        (
-            "controller_runtime_terminal_reconcile_errors_total",
-            "counter",
-            |counters| read(&counters.terminal),
-        ),
-        (
-            "controller_runtime_reconcile_panics_total",
-            "counter",
-            |counters| read(&counters.panics),
-        ),
-        (
-            "controller_runtime_reconcile_timeouts_total",
-            "counter",
-            |counters| read(&counters.timeouts),
-        ),
-        ("controller_runtime_active_workers", "gauge", |counters| {
-            read(&counters.active_workers)
-        }),
-    ];
-    for (metric, kind, value) in values {
-        text.family_type(metric, kind);
+    for (metric, kind, help, value) in RECONCILE_VALUES {
+        text.family(metric, kind, help);
         for source in sources {
             let value = value(&source.counters);
             text.sample(metric, &[("controller", source.name)], value);
         }
     }
     let metric = "controller_runtime_reconcile_time_seconds";
-    text.family_type(metric, "histogram");
+    text.family(metric, "histogram", "Time that a reconcile takes.");
     for source in sources {
         let took = source.counters.durations.lock().clone();
         text.histogram(metric, &[("controller", source.name)], &took.buckets());

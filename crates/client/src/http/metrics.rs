@@ -56,18 +56,30 @@ impl Metrics {
     pub fn to_text(&self, host: &str) -> String {
         let state = self.state.lock();
         let mut text = TextEncoder::default();
-        text.family_type("rest_client_requests_total", "counter");
+        text.family(
+            "rest_client_requests_total",
+            "counter",
+            "Finished requests, by status code, method and host.",
+        );
         for ((method, code), count) in &state.requests {
             let labels = [("code", code.as_str()), ("host", host), ("method", method)];
             text.sample("rest_client_requests_total", &labels, count);
         }
-        text.family_type("rest_client_request_retries_total", "counter");
+        text.family(
+            "rest_client_request_retries_total",
+            "counter",
+            "Requests that were sent again.",
+        );
         text.sample(
             "rest_client_request_retries_total",
             &[("host", host)],
             state.retries,
         );
-        text.family_type("rest_client_request_duration_seconds", "histogram");
+        text.family(
+            "rest_client_request_duration_seconds",
+            "histogram",
+            "Time until the response began, by verb and host.",
+        );
         for (verb, durations) in &state.durations {
             let labels = [("host", host), ("verb", verb)];
             text.histogram(
@@ -77,7 +89,11 @@ impl Metrics {
             );
         }
         let waits = "rest_client_rate_limiter_duration_seconds";
-        text.family_type(waits, "histogram");
+        text.family(
+            waits,
+            "histogram",
+            "Time that requests wait for the rate limiter.",
+        );
         text.histogram(waits, &[("host", host)], &state.rate_limit_waits.buckets());
         text.into_string()
     }

@@ -4,10 +4,12 @@ use setpoint_api::ApiVerb;
 use setpoint_store::{Histogram, Metrics as StoreMetrics};
 use setpoint_values::metrics::{Buckets, MetricsSource, TextEncoder};
 
+use super::latency;
 use crate::Registry;
 
 impl MetricsSource for Registry {
     fn write(&self, text: &mut TextEncoder) {
+        latency::write(text, self);
         write_registry(text, self);
         write_store(text, &self.store().metrics());
     }

@@ -29,24 +29,8 @@ impl SharedInformerFactory {
             .map(|(id, informer)| (id, informer.cache().metrics()))
             .collect();
         let mut text = TextEncoder::default();
-        for (metric, value) in [
-            (
-                "informer_store_resource_version",
-                (|cache| cache.version.0 % VERSION_DIGITS) as fn(&setpoint_cache::Metrics) -> u64,
-            ),
-            ("setpoint_informer_store_objects", |cache| cache.objects as u64),
-            ("setpoint_informer_queued_changes", |cache| {
-                cache.undelivered_changes as u64
-            }),
-            ("setpoint_informer_window_changes", |cache| {
-                cache.window_changes as u64
-            }),
-            ("setpoint_informer_window_bytes", |cache| {
-                cache.window_bytes as u64
-            }),
-            ("setpoint_informer_handlers", |cache| cache.subscribers as u64),
-        ] {
-            text.family_type(metric, "gauge");
+        for (metric, help, value) in CACHE_METRICS {
+            text.family(metric, "gauge", help);
             for (id, cache) in &caches {
                 let name = selection(id);
                 let labels = [
@@ -69,6 +53,40 @@ impl SharedInformerFactory {
             .collect()
     }
 }
+
+/// A metric of a cache: name, help text, and its value.
+type CacheMetric = (&'static str, &'static str, fn(&setpoint_cache::Metrics) -> u64);
+
+const CACHE_METRICS: [CacheMetric; 6] = [
+    (
+        "informer_store_resource_version",
+        "The last fifteen digits of the newest resource version.",
+        |cache| cache.version.0 % VERSION_DIGITS,
+    ),
+    ("setpoint_informer_store_objects", "Cached objects.", |cache| {
+        cache.objects as u64
+    }),
+    (
+        "setpoint_informer_queued_changes",
+        "Changes that the slowest handler has not received.",
+        |cache| cache.undelivered_changes as u64,
+    ),
+    (
+        "setpoint_informer_window_changes",
+        "Past changes that are kept for handlers.",
+        |cache| cache.window_changes as u64,
+    ),
+    (
+        "setpoint_informer_window_bytes",
+        "Bytes of past changes that are kept for handlers.",
+        |cache| cache.window_bytes as u64,
+    ),
+    (
+        "setpoint_informer_handlers",
+        "Handlers that follow the cache.",
+        |cache| cache.subscribers as u64,
+    ),
+];
 
 /// Prometheus stores a value as a 64-bit float, which is exact for fifteen digits only.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;

@@ -83,7 +83,7 @@ impl Leadership {
     pub fn metrics_text(&self) -> String {
         let metric = "leader_election_master_status";
         let mut text = TextEncoder::default();
-        text.family_type(metric, "gauge");
+        text.family(metric, "gauge", "Whether this process leads.");
         text.sample(metric, &[("name", self.lease.name())], u8::from(self.is_leader()));
         text.into_string()
     }

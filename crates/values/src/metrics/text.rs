@@ -31,11 +31,6 @@ impl TextEncoder {
         let _ = writeln!(self.page, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Starts a family without a help text.
-    pub fn family_type(&mut self, name: &str, kind: &str) {
-        let _ = writeln!(self.page, "# TYPE {name} {kind}");
-    }
-
     /// Writes a sample.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.page.push_str(name);
@@ -118,11 +113,6 @@ mod tests {
             },
             "# HELP up Whether it runs.\n# TYPE up gauge\nup 1\n",
         );
-    }
-
-    #[test]
-    fn a_family_may_have_a_type_only() {
-        check(|text| text.family_type("up", "gauge"), "# TYPE up gauge\n");
     }
 
     #[test]
