@@ -1,4 +1,5 @@
-//! Virtual resources: create-only resources whose objects are not stored, such as SubjectAccessReview and TokenRequest.
+//! Virtual resources, whose objects are not stored: reviews such as SubjectAccessReview, which can only be created, and
+//! ComponentStatuses, which can only be read.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -15,6 +16,11 @@ use setpoint_schema::Tree;
 pub trait VirtualResource: Send + Sync + Debug {
     /// Handles a create. Returns the object of the response: mostly the one of the request, with its status.
     fn create<'a>(&'a self, request: ReviewRequest<'a>) -> ReviewFuture<'a>;
+
+    /// All objects of a kind that can be read, computed at the time of the call.
+    fn objects(&self, _gvk: &Gvk) -> Vec<Tree> {
+        Vec::new()
+    }
 }
 
 /// The pending result of [`VirtualResource::create`].

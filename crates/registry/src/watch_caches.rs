@@ -42,7 +42,7 @@ impl WatchCaches {
         Arc::new(caches)
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub fn store(&self) -> &Store {
         &self.store
     }
 

@@ -18,6 +18,7 @@ use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_pki::Pki;
 use setpoint_registry::{Registry, WatchCaches};
+use setpoint_registry_api::VirtualResource;
 use setpoint_runtime::{Caches, Client, Context, Manager};
 use setpoint_store::Store;
 use setpoint_strategy::BootstrapObject;
@@ -33,6 +34,7 @@ mod audit;
 mod backup;
 mod certificates;
 mod checks;
+mod component_statuses;
 mod components;
 mod controller_config;
 mod data_dir;
@@ -44,6 +46,7 @@ mod serving_files;
 
 use aggregation::Aggregation;
 use certificates::{CertificateUsers, Certificates};
+use component_statuses::VirtualResources;
 use components::Components;
 use controller_config::controller_config;
 use data_dir::DataDir;
@@ -244,15 +247,25 @@ fn open_registry(
     let rules = admission_config(args, access);
     rules.check()?;
     let config = setpoint_registry::Config {
-        caches,
         bootstrap,
         admit: Arc::new(access.guard(Chain::standard(&rules))),
-        virtual_resources: Arc::new(access.reviews()),
+        virtual_resources: virtual_resources(args, &caches, access),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
         allow_privileged: args.allow_privileged,
+        caches,
     };
     Ok(Registry::new(config))
+}
+
+fn virtual_resources(args: &Up, caches: &WatchCaches, access: &AccessControl) -> Arc<dyn VirtualResource> {
+    let mut enabled = expand_selection(&args.controllers);
+    Arc::new(VirtualResources {
+        reviews: access.reviews(),
+        store: caches.store().clone(),
+        runs_scheduler: take_scheduler(&mut enabled),
+        runs_controllers: setpoint_controllers::select(&enabled).is_ok_and(|enabled| !enabled.is_empty()),
+    })
 }
 
 /// Returns the kinds that the registry serves at the time of the call.

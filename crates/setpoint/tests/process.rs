@@ -7,7 +7,7 @@ mod cluster;
 use std::process::Command;
 
 use cluster::Cluster;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ComponentStatus, ConfigMap, Namespace};
 use setpoint_api::options::ListOptions;
 use setpoint_client::Http;
 
@@ -116,10 +116,38 @@ async fn every_metric_family_is_declared_once() {
     ] {
         assert!(names.contains(&name), "{names:?}");
     }
+    let helps = page.lines().filter(|line| line.starts_with("# HELP "));
+    assert_eq!(helps.count(), names.len(), "a family has no help text");
     let count = names.len();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[tokio::test]
+async fn the_components_of_the_process_have_a_status() {
+    let cluster = Cluster::new(&["--memory", "--controllers", "-scheduler"]);
+    let statuses = cluster.client().all::<ComponentStatus>();
+    let list = statuses.list(&ListOptions::default()).await.unwrap();
+    let health = |status: ComponentStatus| {
+        let condition = status.conditions.unwrap().remove(0);
+        let detail = condition.message.or(condition.error).unwrap();
+        format!("{} {} {detail}", status.metadata.name.unwrap(), condition.status)
+    };
+    let items = list.items.iter().map(|status| health(status.to_owned().unwrap()));
+    assert_eq!(
+        items.collect::<Vec<_>>(),
+        [
+            "controller-manager True ok",
+            "etcd-0 True ok",
+            "scheduler False disabled by --controllers",
+        ]
+    );
+    let http = Http::new(&cluster.connection()).unwrap();
+    let status = http.get("/api/v1/componentstatuses/etcd-0").await.unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+    assert_eq!(status["metadata"], serde_json::json!({"name": "etcd-0"}));
+    assert!(statuses.get("etcd-1").await.unwrap_err().is_not_found());
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! ComponentStatus: health of the control plane's components. Deprecated, and always empty: use the health endpoints.
+//! ComponentStatus: health of the control plane's components, computed for each request. Deprecated: use the health
+//! endpoints.
 
 use setpoint_api::table::Cell;
 use setpoint_api::{ApiVerb, ApiVerbs};
@@ -24,7 +25,7 @@ impl Strategy for ComponentStatus {
         Column::text("Error", |component, _| condition_text(component, fields::ERROR))
             .description("The error of the health check."),
     ];
-    const RULES: Rules = Rules::DEFAULT
+    const RULES: Rules = Rules::VIRTUAL
         .verbs(ApiVerbs::new(&[ApiVerb::Get, ApiVerb::List]))
         .not_found_resource("componentstatus")
         .deprecation_warning("v1 ComponentStatus is deprecated in v1.19+");

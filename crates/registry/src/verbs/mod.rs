@@ -8,6 +8,7 @@ mod get;
 mod guaranteed_update;
 mod list;
 mod patch;
+mod read_virtual;
 mod update;
 mod watch;
 
@@ -42,6 +43,10 @@ pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result
         }
         (verb, Some(SubresourceKind::Scale)) => subresources::scale(context, verb).await,
         (_, Some(SubresourceKind::Connect(_))) => Err(Status::method_not_allowed()),
+        (Verb::Get(_), None) if !context.kind_info().rules.resource.stored => read_virtual::get(context),
+        (Verb::List(options), None) if !context.kind_info().rules.resource.stored => {
+            read_virtual::list(context, &options)
+        }
         (Verb::Get(options), _) => get::get(context, &options).await,
         (Verb::List(options), None) => list::list(context, &options).await,
         (Verb::Watch(options), None) => watch::watch(context, options).await,
