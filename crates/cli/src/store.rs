@@ -1,19 +1,23 @@
 //! `setpoint store`: verify, back up and restore a store on disk.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use setpoint_api::{Clock, SystemClock};
-use setpoint_store::Store;
+use setpoint_store::{Store, open_private_dir};
 
 use crate::remote;
 
 /// The path of the backup of a running server.
 pub const BACKUP_PATH: &str = "/debug/setpoint/backup";
+
+/// Mode of a file that only its owner may use.
+const FILE_MODE: u32 = 0o600;
 
 /// The subcommands of `setpoint store`.
 #[derive(Debug, Subcommand)]
@@ -111,8 +115,7 @@ async fn backup_stopped(dir: &Path, file: &Path) -> Result<()> {
 
 async fn backup_running(args: &Backup) -> Result<()> {
     let connection = remote::connection(args.kubeconfig.as_deref())?;
-    let open = OpenOptions::new().write(true).create_new(true).open(&args.file);
-    let mut file = open.with_context(|| format!("cannot create {}", args.file.display()))?;
+    let mut file = create(&args.file).with_context(|| format!("cannot create {}", args.file.display()))?;
     let bytes = remote::get(&connection, BACKUP_PATH).await?;
     file.write_all(&bytes)
         .and_then(|()| file.sync_all())
@@ -129,7 +132,7 @@ async fn backup_running(args: &Backup) -> Result<()> {
 /// Restores a backup into a new store.
 fn restore(args: &Restore) -> Result<()> {
     let dir = args.dir.join("store");
-    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
+    open_private_dir(&args.dir)?;
     let report = Store::restore(&args.file, &dir)?;
     println!(
         "{} holds {} keys at revision {}",
@@ -139,6 +142,14 @@ fn restore(args: &Restore) -> Result<()> {
     );
     println!("  start it with: setpoint up --data-dir {}", args.dir.display());
     Ok(())
+}
+
+/// Creates a backup file. It holds every Secret, so only its owner may read it, whatever the umask is.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
 }
 
 /// The store in a data directory, or the directory itself if it is a store's.

@@ -102,6 +102,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Another user can read or change a directory or file that must be private.
+    #[error("{path} is not private: {what}; {advice}", path = path.display())]
+    NotPrivate {
+        /// The directory or file.
+        path: PathBuf,
+        /// Its owner or mode.
+        what: String,
+        /// What the operator can do about it.
+        advice: &'static str,
+    },
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io {

@@ -11,6 +11,8 @@ use std::{
 
 use rustix::fs::OFlags;
 
+use crate::private_dir::{FILE_MODE, restrict_open_file};
+
 /// The file system operations that the engine uses.
 pub(crate) trait Disk: Debug + Send + Sync {
     /// Opens a file for writing.
@@ -56,10 +58,10 @@ struct RealFile(File);
 impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>> {
         let file = match mode {
-            Mode::New => File::create(path)?,
-            Mode::Fill => open_direct(path, true, OFlags::empty())?,
+            Mode::New => create(path, OFlags::empty())?,
+            Mode::Fill => fall_back(|direct| create(path, direct))?,
             Mode::Cached => OpenOptions::new().write(true).open(path)?,
-            Mode::Durable => open_direct(path, false, OFlags::DSYNC)?,
+            Mode::Durable => fall_back(|direct| open_existing(path, direct | OFlags::DSYNC))?,
         };
         Ok(Box::new(RealFile(file)))
     }
@@ -97,15 +99,29 @@ pub(crate) fn write_whole(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io:
     Err(io::Error::new(io::ErrorKind::WriteZero, message))
 }
 
+/// Creates a file that only its owner may use. An unfinished file of that name is replaced, never followed or reused:
+/// its owner and mode could be others.
+fn create(path: &Path, flags: OFlags) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(FILE_MODE);
+    let file = options.custom_flags(flags.bits() as i32).open(path)?;
+    restrict_open_file(&file)?;
+    Ok(file)
+}
+
+fn open_existing(path: &Path, flags: OFlags) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(flags.bits() as i32).open(path)
+}
+
 /// Opens with `O_DIRECT`; where the file system does not support it, without, so that writes go through the page cache.
-fn open_direct(path: &Path, new: bool, flags: OFlags) -> io::Result<File> {
-    let open = |flags: OFlags| {
-        let mut options = OpenOptions::new();
-        options.write(true).create(new).truncate(new);
-        options.custom_flags(flags.bits() as i32).open(path)
-    };
-    match open(flags | OFlags::DIRECT) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => open(flags),
+fn fall_back(open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
+    match open(OFlags::DIRECT) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => open(OFlags::empty()),
         opened => opened,
     }
 }

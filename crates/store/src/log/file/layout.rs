@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Revision};
+use crate::{Error, Revision, restrict_file};
 
 /// Files of a directory, each list in ascending order.
 #[derive(Debug, Default)]
@@ -17,6 +17,16 @@ pub(crate) struct Listing {
     pub(crate) spares: Vec<PathBuf>,
     /// Temporary files of an interrupted run.
     pub(crate) unfinished: Vec<PathBuf>,
+}
+
+impl Listing {
+    /// Takes the rights of other users to the files away. Earlier versions created them by the umask.
+    pub(crate) fn restrict_files(&self) -> Result<(), Error> {
+        let segments = self.segments.iter().map(|(_, path)| path);
+        let snapshot_files = self.snapshot_files.iter().map(|(_, path)| path);
+        let mut files = segments.chain(snapshot_files).chain(&self.spares);
+        files.try_for_each(|path| restrict_file(path))
+    }
 }
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {

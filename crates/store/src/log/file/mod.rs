@@ -22,7 +22,6 @@ pub(crate) mod verify;
 
 use std::{
     collections::VecDeque,
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -45,6 +44,7 @@ use crate::{
     shared::Shared,
 };
 
+    private_dir::{open_private_dir, restrict_dir},
 /// A recovered directory, open for writing. The head that `shared` publishes is the one that `log` continues from.
 #[derive(Debug)]
 pub(crate) struct OpenedDir {
@@ -87,7 +87,8 @@ const MARK_BYTES: u64 = 1 << 20;
 
 /// Locks `dir`, recovers the store in it, or creates one there, and opens its log for writing.
 pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: Config) -> Result<OpenedDir, Error> {
-    fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    open_private_dir(dir)?;
+    restrict_dir(dir)?;
     let lock = Arc::new(DirLock::take(dir)?);
     let listing = layout::list(dir)?;
     for path in &listing.unfinished {
@@ -102,6 +103,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: Config) -> Result<Op
             .segments
             .push((1, layout::segment(dir, 1), Revision::ZERO));
         recovery.end = (0, FIRST_FRAME);
+    listing.restrict_files()?;
     }
     let compactor = Compactor::new(disk, dir, config.segment_bytes, lock.clone());
     let head = std::mem::take(&mut recovery.head);

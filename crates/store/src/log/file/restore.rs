@@ -5,14 +5,16 @@ use std::{fs, path::Path};
 use crate::{
     BackupReport, Error, Revision, Snapshot,
     log::file::{disk::RealDisk, layout, lock::DirLock, snapshot_file},
+    private_dir::{open_private_dir, restrict_dir},
     workers::StopFlag,
 };
 
 /// Reads and checks the backup, and writes it into `dir` as the store's first snapshot file.
 pub(crate) fn restore(file: &Path, dir: &Path) -> Result<BackupReport, Error> {
     let (index, revision) = snapshot_file::read(file)?;
-    fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    open_private_dir(dir)?;
     check_empty(dir)?;
+    restrict_dir(dir)?;
     let _lock = DirLock::take(dir)?;
     let snapshot = Snapshot::new(revision, index.map().clone());
     write(dir, revision, &snapshot)

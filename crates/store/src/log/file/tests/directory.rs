@@ -1,5 +1,10 @@
 //! Files of a directory: snapshot files, recycled segments, locks, backups.
 
+use std::{
+    fs::Permissions,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+};
+
 use super::*;
 
 fn eager() -> Config {
@@ -23,6 +28,57 @@ fn opening_twice_names_the_directory_in_use() {
     assert!(matches!(Store::verify(dir.path()), Err(Error::Locked { .. })));
     wait(store.close()).unwrap();
     open(dir.path()).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
+
+/// Checks that only the owner may use the directory and everything in it.
+#[track_caller]
+fn check_private(dir: &Path) {
+    assert_eq!(mode(dir), 0o700);
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn every_file_is_private_and_one_that_is_not_is_restricted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (inner, file) = (dir.path().join("store"), dir.path().join("backup"));
+    let store = Store::open(&inner, eager()).unwrap();
+    for n in 0..100 {
+        put(&store, &format!("k{n:04}"), b"value").unwrap();
+        wait(store.maintain()).unwrap();
+    }
+    wait(store.backup(&file)).unwrap();
+    drop(store);
+    let listing = layout::list(&inner).unwrap();
+    assert!(!listing.spares.is_empty() && !listing.snapshot_files.is_empty());
+    check_private(&inner);
+    for entry in std::fs::read_dir(&inner).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+    }
+    std::fs::set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
+    drop(open(&inner).unwrap());
+    check_private(&inner);
+    assert_eq!(mode(&file), 0o600);
+    Store::restore(&file, &dir.path().join("restored")).unwrap();
+    check_private(&dir.path().join("restored"));
+}
+
+#[test]
+fn a_backup_never_writes_through_a_file_that_exists() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, theirs) = (dir.path().join("backup"), dir.path().join("theirs"));
+    std::os::unix::fs::symlink(&theirs, layout::unfinished(&file)).unwrap();
+    let store = Store::memory(config());
+    wait(store.backup(&file)).unwrap();
+    assert!(!theirs.exists());
+    assert_eq!(mode(&file), 0o600);
 }
 
 #[test]
