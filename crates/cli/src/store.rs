@@ -28,6 +28,9 @@ pub enum Command {
     Backup(Backup),
     /// Restore a backup into a new store.
     Restore(Restore),
+    /// Give up the damaged end of a store's log, and with it the acknowledged writes in it. The store must not be in
+    /// use.
+    Truncate(Truncate),
 }
 
 /// The arguments of `setpoint store verify`.
@@ -60,12 +63,20 @@ pub struct Restore {
     pub dir: PathBuf,
 }
 
+/// The arguments of `setpoint store truncate`.
+#[derive(Debug, clap::Args)]
+pub struct Truncate {
+    /// The data directory, or the store directory in it.
+    pub dir: PathBuf,
+}
+
 /// Runs a subcommand.
 pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Verify(args) => verify(args),
         Command::Backup(args) => backup(args),
         Command::Restore(args) => restore(args),
+        Command::Truncate(args) => truncate(args),
     }
 }
 
@@ -83,8 +94,12 @@ fn verify(args: &Verify) -> Result<()> {
         "  {} segments, {} frames, {} transactions after the snapshot file",
         report.segments, report.frames, report.records
     );
-    if report.torn.is_some() {
-        println!("  a torn write at the end, never acknowledged, is truncated at the next start");
+    if let Some(torn) = report.torn {
+        println!(
+            "  an incomplete write at byte {} of {}, not known to have been acknowledged, is discarded at the next start",
+            torn.offset,
+            torn.file.display()
+        );
     }
     Ok(())
 }
@@ -150,6 +165,26 @@ fn create(path: &Path) -> io::Result<File> {
     let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     Ok(file)
+}
+
+/// Gives up the damaged end of a log.
+fn truncate(args: &Truncate) -> Result<()> {
+    let dir = store_dir(&args.dir);
+    let report = Store::truncate(&dir)?;
+    match report.acknowledged > report.revision {
+        true => println!(
+            "{} ends at revision {}; the acknowledged revisions up to {} are lost",
+            dir.display(),
+            report.revision,
+            report.acknowledged
+        ),
+        false => println!(
+            "{} is complete up to revision {}; nothing was changed",
+            dir.display(),
+            report.revision
+        ),
+    }
+    Ok(())
 }
 
 /// The store in a data directory, or the directory itself if it is a store's.

@@ -43,6 +43,7 @@ pub use error::Error;
 pub use history::Event;
 pub use log::file::snapshot_file::BackupReport;
 pub use log::file::verify::{TornTail, VerifyReport};
+pub use log::file::truncate::TruncateReport;
 pub use maintenance::MaintenanceReport;
 pub use metrics::{Histogram, Metrics};
 pub use record::Record;

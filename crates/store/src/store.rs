@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    BackupReport, Config, Error, Metrics, Revision, Snapshot, Txn, TxnResponse, VerifyReport, Watcher,
+    BackupReport, Config, Error, Metrics, Revision, Snapshot, TruncateReport, Txn, TxnResponse, VerifyReport,
+    Watcher,
     commit::CommitPath,
     head::Head,
     log::{
@@ -117,6 +118,11 @@ impl Store {
     /// The current metrics.
     pub fn metrics(&self) -> Metrics {
         self.inner.shared.metrics()
+    }
+
+    /// Gives up the damaged end of the log of the stopped store in `dir`, and with it acknowledged revisions.
+    pub fn truncate(dir: &Path) -> Result<TruncateReport, Error> {
+        file::truncate::truncate(dir)
     }
 
     /// Closes the store for all its handles, after every accepted commit has completed. Its directory may be

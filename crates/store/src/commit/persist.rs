@@ -62,6 +62,11 @@ impl Persister {
         self.log.release(revision)
     }
 
+    /// Records that everything persisted was acknowledged.
+    pub(super) fn mark_acknowledged(&mut self) {
+        self.log.mark_acknowledged();
+    }
+
     fn append(&mut self, writes: &mut WriteBatch) -> Result<(), Error> {
         self.shared.check_writable()?;
         if writes.is_empty() {

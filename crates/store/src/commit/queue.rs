@@ -105,7 +105,12 @@ impl CommandQueue {
     /// is in the open batch.
     pub(super) fn wait(&self) -> bool {
         let mut state = self.state.lock();
-        while !state.batch_open && state.commands.is_empty() {
+    /// Whether the sequencer would wait for work.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.lock().is_idle()
+    }
+
+        while state.is_idle() {
             if state.closed {
                 return false;
             }
@@ -176,6 +181,12 @@ impl Command {
     /// Executes any command but a commit, while the open batch is empty.
     pub(super) fn execute(self, evaluator: &mut Evaluator, persister: &mut Persister) {
         match self {
+impl QueueState {
+    fn is_idle(&self) -> bool {
+        !self.batch_open && self.commands.is_empty()
+    }
+}
+
             Command::Compact { revision, reply } => {
                 reply.send(compact(evaluator, persister, revision)).ok();
             }

@@ -40,7 +40,13 @@ impl Sequencer {
             .persister
             .as_mut()
             .expect("the persister is there until the sequencer is dropped");
-        while self.builder.queue().wait() {
+        loop {
+            if self.builder.queue().is_idle() {
+                persister.mark_acknowledged();
+            }
+            if !self.builder.queue().wait() {
+                return;
+            }
             match self.builder.next_batch(persister) {
                 Ok(Some(mut batch)) => {
                     let replies = mem::take(&mut batch.replies);

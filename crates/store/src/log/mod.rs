@@ -45,6 +45,9 @@ pub(crate) trait Log: Debug + Send {
     fn bytes(&self) -> u64;
 }
 
+    /// Records that everything appended was acknowledged. Called when there is nothing else to do.
+    fn mark_acknowledged(&mut self) {}
+
 /// The accepted transactions of one batch, encoded for the engine while they are evaluated. It knows nothing of
 /// callers and outcomes. Buffers are reused from batch to batch.
 #[derive(Debug, Default)]

@@ -33,6 +33,10 @@ pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("lock")
 }
 
+pub(crate) fn ack_marker(dir: &Path) -> PathBuf {
+    dir.join("acknowledged")
+}
+
 pub(crate) fn segment(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("segment-{number:016x}.log"))
 }

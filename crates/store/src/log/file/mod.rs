@@ -4,6 +4,7 @@
 //! about damage. Start reading at [`FileLog`], then `frame.rs` (the format), `recover.rs` (how it is read back)
 //! and `compactor.rs` (how the log is kept short).
 
+pub(crate) mod ack_marker;
 pub(crate) mod block;
 pub(crate) mod compactor;
 pub(crate) mod disk;
@@ -18,6 +19,7 @@ pub(crate) mod segment_allocator;
 pub(crate) mod snapshot_file;
 #[cfg(test)]
 mod tests;
+pub(crate) mod truncate;
 pub(crate) mod verify;
 
 use std::{
@@ -27,10 +29,11 @@ use std::{
 };
 
 use crate::{
-    Config, Error, Millis, Revision,
+    Config, Durability, Error, Millis, Revision,
     log::{
         Log, WriteBatch,
         file::{
+            ack_marker::{AckFile, AckMarker},
             block::Block,
             compactor::Compactor,
             disk::Disk,
@@ -80,6 +83,8 @@ pub(crate) struct FileLog {
     covered: u64,
     /// The value of `total` at some revisions, about one per [`MARK_BYTES`].
     marks: VecDeque<(Revision, u64)>,
+    /// `None` where a commit does not survive the machine: there a lost one is no damage.
+    ack_file: Option<AckFile>,
     _lock: Arc<DirLock>,
 }
 
@@ -94,7 +99,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: Config) -> Result<Op
     for path in &listing.unfinished {
         disk.remove(path).map_err(Error::io("remove", path))?;
     }
-    let mut recovery = recover::recover(&listing, &config.history)?;
+    let mut recovery = recover::recover(dir, &listing, &config.history)?;
     recovery.log_outcome();
     let allocator = SegmentAllocator::new(disk.clone(), dir, &config);
     if recovery.segments.is_empty() {
@@ -146,7 +151,12 @@ impl FileLog {
             total: recovery.replayed_bytes,
             covered: 0,
             marks: VecDeque::new(),
+        let ack_file = match durability {
+            Durability::Sync => Some(AckFile::open(&*allocator.disk, &allocator.dir)?),
+            Durability::None => None,
+        };
             shared,
+            ack_file,
             _lock: lock,
         };
         if log.prepared.is_empty() {
@@ -262,3 +272,16 @@ impl Log for FileLog {
         self.total - self.covered
     }
 }
+
+    fn mark_acknowledged(&mut self) {
+        let marker = AckMarker {
+            revision: self.last,
+            segment: self.current.header.number,
+            end: self.current.position,
+        };
+        let written = self.ack_file.as_mut().map(|file| file.write(&marker));
+        if let Some(Err(error)) = written {
+            // An old marker is true, too; it only says less.
+            tracing::warn!(%error, "cannot write the acknowledgement marker of the store");
+        }
+    }

@@ -2,8 +2,9 @@
 //!
 //! The segments are read as one stream of numbered frames. The stream ends at the first position without a
 //! complete frame. If any frame was begun after that position, the position is damaged, because a frame is
-//! written only after the one before it is durable; otherwise it is the end of the log, and a frame that was
-//! begun there was never acknowledged.
+//! written only after the one before it is durable; otherwise it is the end of the log. If the acknowledgement marker
+//! names a later revision, the end is damaged, too; otherwise a frame that was begun there is a write that was
+//! interrupted.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,8 +16,9 @@ use crate::{
     Error, HistoryLimits, Revision,
     head::{Draft, Head},
     log::file::{
+        ack_marker::AckMarker,
         frame::{Corruption, Entry, FrameHeader},
-        layout::Listing,
+        layout::{self, Listing},
         scan::{Frame, Scan},
         segment::FIRST_FRAME,
         snapshot_file,
@@ -51,8 +53,21 @@ const PORTIONS_AHEAD: usize = 8;
 
 const ADVICE: &str = "nothing was changed; restore the directory from a backup";
 
-/// Reads everything in `listing`. Changes nothing on disk.
-pub(crate) fn recover(listing: &Listing, limits: &HistoryLimits) -> Result<Recovery, Error> {
+const END_ADVICE: &str = "nothing was changed; restore the directory from a backup, or give up the damaged end of the log \
+                          with `store truncate`";
+
+/// Reads everything in `listing`, the files of `dir`, and checks that nothing acknowledged is missing. Changes nothing
+/// on disk.
+pub(crate) fn recover(dir: &Path, listing: &Listing, limits: &HistoryLimits) -> Result<Recovery, Error> {
+    let recovered = replay(listing, limits)?;
+    match AckMarker::read(dir)? {
+        Some(marker) if marker.revision > recovered.head.revision => Err(recovered.missing_end(dir, &marker)),
+        _ => Ok(recovered),
+    }
+}
+
+/// Reads everything in `listing`, as far as it is complete.
+pub(crate) fn replay(listing: &Listing, limits: &HistoryLimits) -> Result<Recovery, Error> {
     let mut recovered = Recovery::default();
     recovered.load_snapshot_file(listing)?;
     for (number, path) in &listing.segments {
@@ -67,7 +82,7 @@ impl Recovery {
     pub(crate) fn log_outcome(&self) {
         if let Some(torn) = &self.torn {
             let file = torn.file.display();
-            tracing::warn!(%file, offset = torn.offset, "discarded an unfinished write at the end of the log");
+            tracing::warn!(%file, offset = torn.offset, "discarded an incomplete write at the end of the log, which is not known to have been acknowledged");
         }
         tracing::info!(
             revision = self.head.revision.get(),
@@ -190,6 +205,30 @@ impl Recovery {
         self.bad_snapshot_file
             .take()
             .unwrap_or_else(|| corrupt(path, offset, what))
+    }
+
+    /// The error for an end of the log that was acknowledged and is not there.
+    fn missing_end(self, dir: &Path, marker: &AckMarker) -> Error {
+        let marked = || {
+            let what = "the log ends before this";
+            (
+                layout::segment(dir, marker.segment),
+                Corruption {
+                    offset: marker.end,
+                    what,
+                },
+            )
+        };
+        let (file, bad) = self.stopped.unwrap_or_else(marked);
+        Error::Corrupt {
+            file,
+            offset: bad.offset,
+            what: format!(
+                "{}; the log ends at revision {}, and revision {} was acknowledged",
+                bad.what, self.head.revision, marker.revision
+            ),
+            advice: END_ADVICE,
+        }
     }
 
     /// Records where the frames of a segment stop. A frame that was begun there is damage if another one follows.

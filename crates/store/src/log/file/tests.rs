@@ -23,6 +23,13 @@ fn config() -> Config {
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
+fn durable() -> Config {
+    Config {
+        durability: Durability::Sync,
+        ..config()
+    }
+}
+
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)
 }

@@ -22,11 +22,11 @@ pub struct VerifyReport {
     pub frames: u64,
     /// The transactions after the snapshot file.
     pub records: u64,
-    /// An unfinished write at the end, which the next open discards.
+    /// An incomplete write at the end, which the next open discards: nothing shows that it was acknowledged.
     pub torn: Option<TornTail>,
 }
 
-/// Position of an unfinished write.
+/// Position of an incomplete write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The segment.
@@ -43,7 +43,7 @@ pub(crate) fn verify(dir: &Path) -> Result<VerifyReport, Error> {
     for (_, path) in &listing.snapshot_files {
         snapshot_file::read(path)?;
     }
-    let recovered = recover::recover(&listing, &HistoryLimits::default())?;
+    let recovered = recover::recover(dir, &listing, &HistoryLimits::default())?;
     Ok(VerifyReport {
         revision: recovered.head.revision,
         snapshot_file: recovered.snapshot_file,

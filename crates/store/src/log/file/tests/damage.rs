@@ -58,12 +58,110 @@ fn a_flipped_bit_before_the_last_frame_is_damage() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_last_frame_reads_as_a_torn_end() {
+fn a_flipped_bit_in_an_unmarked_last_frame_reads_as_a_torn_end() {
     for (name, offset_in_frame) in OFFSETS {
         println!("{name}");
         let store = damaged(|bytes| bytes[frame(9) + offset_in_frame] ^= 0x10).unwrap();
         check_holds(&store.snapshot(), 8);
         assert_eq!(put(&store, "next", b"").unwrap(), Revision::new(9));
+    }
+}
+
+/// Damages the last frame of a directory of nine durable commits, and opens it.
+fn damaged_end(change: impl FnOnce(&mut Vec<u8>)) -> (tempfile::TempDir, Result<Store, Error>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), durable()).unwrap();
+    for n in 1..=9 {
+        put(&store, &format!("k{n:04}"), b"value").unwrap();
+    }
+    drop(store);
+    edit(&segments(dir.path())[0], change);
+    let opened = Store::open(dir.path(), durable());
+    (dir, opened)
+}
+
+#[test]
+fn damage_to_an_acknowledged_last_frame_is_never_taken_for_a_torn_end() {
+    for (name, offset_in_frame) in OFFSETS {
+        println!("{name}");
+        let (dir, opened) = damaged_end(|bytes| bytes[frame(9) + offset_in_frame] ^= 0x10);
+        check_corrupt(opened, frame(9) as u64..frame(10) as u64);
+        assert!(matches!(Store::verify(dir.path()), Err(Error::Corrupt { .. })));
+    }
+    let (_dir, zeroed) = damaged_end(|bytes| bytes[frame(9)..frame(10)].fill(0));
+    check_corrupt(zeroed, frame(9) as u64..frame(10) as u64);
+    let (_dir, cut) = damaged_end(|bytes| bytes.truncate(frame(9) + 40));
+    check_corrupt(cut, frame(9) as u64..frame(10) as u64);
+}
+
+#[test]
+fn the_error_for_a_damaged_end_names_what_is_lost_and_how_to_give_it_up() {
+    let (_dir, opened) = damaged_end(|bytes| bytes[frame(9) + 60] ^= 1);
+    let error = opened.unwrap_err().to_string();
+    for part in [
+        "segment-0000000000000001.log is damaged at byte 36896",
+        "the log ends at revision 8, and revision 9 was acknowledged",
+        "store truncate",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_end_is_given_up_on_request_only() {
+    let (dir, opened) = damaged_end(|bytes| bytes[frame(9) + 60] ^= 1);
+    drop(opened);
+    let report = Store::truncate(dir.path()).unwrap();
+    assert_eq!((report.revision.get(), report.acknowledged.get()), (8, 9));
+    assert_eq!(Store::truncate(dir.path()).unwrap().acknowledged.get(), 8);
+    let store = Store::open(dir.path(), durable()).unwrap();
+    check_holds(&store.snapshot(), 8);
+    put(&store, "k0009", b"value").unwrap();
+    drop(store);
+    check_holds(&Store::open(dir.path(), durable()).unwrap().snapshot(), 9);
+}
+
+#[test]
+fn damage_before_the_end_cannot_be_truncated() {
+    let (dir, opened) = damaged_end(|bytes| bytes[frame(5) + 60] ^= 1);
+    drop(opened);
+    assert!(matches!(Store::truncate(dir.path()), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_missing_last_segment_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), durable()).unwrap();
+    for n in 1..=20 {
+        put(&store, &format!("k{n:04}"), b"value").unwrap();
+    }
+    drop(store);
+    for path in &segments(dir.path())[1..] {
+        std::fs::remove_file(path).unwrap();
+    }
+    let error = Store::open(dir.path(), durable()).unwrap_err();
+    assert!(
+        error.to_string().contains("revision 20 was acknowledged"),
+        "{error}"
+    );
+}
+
+/// A store of an earlier version has no marker, and a crashed machine may leave an old or damaged one.
+#[test]
+fn a_torn_end_that_no_marker_contradicts_is_discarded() {
+    let markers: [fn(&Path); 3] = [
+        |marker| std::fs::remove_file(marker).unwrap(),
+        |marker| std::fs::write(marker, b"").unwrap(),
+        |marker| edit(marker, |bytes| bytes[10] ^= 1),
+    ];
+    for change in markers {
+        let (dir, opened) = damaged_end(|bytes| bytes[frame(9) + 60] ^= 1);
+        drop(opened);
+        change(&layout::ack_marker(dir.path()));
+        let report = Store::verify(dir.path()).unwrap();
+        assert_eq!(report.torn.unwrap().offset, frame(9) as u64 + 32);
+        let store = Store::open(dir.path(), durable()).unwrap();
+        check_holds(&store.snapshot(), 8);
     }
 }
 
