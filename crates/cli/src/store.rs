@@ -144,6 +144,14 @@ async fn backup_running(args: &Backup) -> Result<()> {
     Ok(())
 }
 
+/// Creates a backup file. It holds every Secret, so only its owner may read it, whatever the umask is.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
+}
+
 /// Restores a backup into a new store.
 fn restore(args: &Restore) -> Result<()> {
     let dir = args.dir.join("store");
@@ -157,14 +165,6 @@ fn restore(args: &Restore) -> Result<()> {
     );
     println!("  start it with: setpoint up --data-dir {}", args.dir.display());
     Ok(())
-}
-
-/// Creates a backup file. It holds every Secret, so only its owner may read it, whatever the umask is.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
-    Ok(file)
 }
 
 /// Gives up the damaged end of a log.

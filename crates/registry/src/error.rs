@@ -23,6 +23,11 @@ pub(crate) fn from_store(error: setpoint_store::Error) -> Status {
         Store::TooLarge { limit, .. } => {
             Status::request_entity_too_large(usize::try_from(limit).unwrap_or(usize::MAX))
         }
+        // Kubernetes returns etcd's "database space exceeded" without a reason, too.
+        full @ Store::NoSpace { .. } => plain(
+            500,
+            format!("storage space exceeded: only reads and deletes are served until there is space; {full}"),
+        ),
         Store::Closed => Status::unavailable("the server is shutting down"),
         other => Status::internal(other),
     }

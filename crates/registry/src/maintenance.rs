@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use setpoint_store::MaintenanceReport;
+
 use crate::error::Error;
 use crate::key;
 use crate::registry::Registry;
@@ -24,9 +26,20 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
             let resources = served.resources();
             resources.for_each(|resource| resource.cache.trim(oldest));
         }
-        let due = done.next_expiry.map_or(EVERY, |at| {
-            Duration::from_millis(at.saturating_sub(registry.clock.millis()))
-        });
-        registry.clock.sleep(due.clamp(PAUSE, EVERY)).await;
+        tokio::select! {
+            () = registry.clock.sleep(next_run(registry, &done)) => {}
+            () = registry.store.became_full() => {}
+        }
     }
+}
+
+/// The time until the next run. Only maintenance finds new space on a full disk, so it runs often then.
+fn next_run(registry: &Registry, done: &MaintenanceReport) -> Duration {
+    if done.full {
+        return PAUSE;
+    }
+    let due = done.next_expiry.map_or(EVERY, |at| {
+        Duration::from_millis(at.saturating_sub(registry.clock.millis()))
+    });
+    due.clamp(PAUSE, EVERY)
 }

@@ -1,6 +1,10 @@
 //! Errors of the store: one variant per case that a caller handles differently.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -75,6 +79,17 @@ pub enum Error {
         /// The operating system's error.
         source: Arc<io::Error>,
     },
+    /// The disk is full, or a quota is used up. Reads, watches and deletes continue, and so do other writes once there is
+    /// space.
+    #[error("no space left: cannot {action} {path}: {source}", path = path.display())]
+    NoSpace {
+        /// The attempted operation, as a verb.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's error.
+        source: Arc<io::Error>,
+    },
     /// Stored bytes fail their checksum or do not parse. The store never guesses what they were.
     #[error("{file} is damaged at byte {offset}: {what}; {advice}", file = file.display())]
     Corrupt {
@@ -83,6 +98,16 @@ pub enum Error {
         /// Where the damage starts.
         offset: u64,
         /// Description of the damage.
+        what: String,
+        /// What the operator can do about it.
+        advice: &'static str,
+    },
+    /// Another user can read or change a directory or file that must be private.
+    #[error("{path} is not private: {what}; {advice}", path = path.display())]
+    NotPrivate {
+        /// The directory or file.
+        path: PathBuf,
+        /// Its owner or mode.
         what: String,
         /// What the operator can do about it.
         advice: &'static str,
@@ -102,22 +127,22 @@ pub enum Error {
 }
 
 impl Error {
-    /// Another user can read or change a directory or file that must be private.
-    #[error("{path} is not private: {what}; {advice}", path = path.display())]
-    NotPrivate {
-        /// The directory or file.
-        path: PathBuf,
-        /// Its owner or mode.
-        what: String,
-        /// What the operator can do about it.
-        advice: &'static str,
-    },
+    /// The error of a system call: [`Error::NoSpace`] if more space would have helped, else [`Error::Io`].
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
-        move |source| Error::Io {
-            action,
-            path,
-            source: Arc::new(source),
+        move |source| {
+            let kind = source.kind();
+            let source = Arc::new(source);
+            match kind {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                    Error::NoSpace { action, path, source }
+                }
+                _ => Error::Io { action, path, source },
+            }
         }
+    }
+
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(self, Error::NoSpace { .. })
     }
 }

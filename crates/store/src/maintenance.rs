@@ -13,33 +13,44 @@ pub struct MaintenanceReport {
     pub snapshot_file: Option<Revision>,
     /// When the next key expires. Later writes may add an earlier one.
     pub next_expiry: Option<Millis>,
+    /// Whether the disk is full. The next run should follow soon, because only maintenance finds new space.
+    pub full: bool,
 }
 
 impl Store {
-    /// One maintenance run: deletes expired keys, compacts history that is too old, and writes a snapshot file when
-    /// the log has grown long.
+    /// One maintenance run: deletes expired keys, compacts history that is too old, looks for free space, and writes a
+    /// snapshot file when the log has grown long. It survives a full disk.
     pub async fn maintain(&self) -> Result<MaintenanceReport, Error> {
         let now = (self.inner.shared.config.now)();
         Ok(MaintenanceReport {
-            expired: self.expire(now).await?,
-            compacted: self.compact_by_age(now).await?,
-            snapshot_file: self.write_snapshot_file_if_due().await?,
+            expired: unless_full(self.expire(now).await)?,
+            compacted: unless_full(self.compact_by_age(now).await)?,
+            snapshot_file: unless_full(self.shorten_log().await)?,
             next_expiry: self.inner.shared.head().index.next_expiry(),
+            full: self.inner.shared.space.is_full(),
         })
     }
 
-    async fn write_snapshot_file_if_due(&self) -> Result<Option<Revision>, Error> {
-        let metrics = self.metrics();
-        let limit = self
-            .inner
-            .shared
-            .config
-            .snapshot_file_after_bytes
-            .max(metrics.index_bytes);
-        match &self.inner.compactor {
-            Some(compactor) if metrics.log_bytes > limit => self.write_snapshot_file(compactor.clone()).await,
-            _ => Ok(None),
+    /// Writes a snapshot file if it is due, or if the disk is full and it would free some of the log.
+    async fn shorten_log(&self) -> Result<Option<Revision>, Error> {
+        let Some(compactor) = &self.inner.compactor else {
+            return Ok(None);
+        };
+        let space = self.inner.commit_path.check_space().await?;
+        if !self.is_snapshot_file_due() && !space.snapshot_file_helps {
+            return Ok(None);
         }
+        let written = self.write_snapshot_file(compactor.clone()).await?;
+        if space.snapshot_file_helps {
+            self.inner.commit_path.check_space().await?;
+        }
+        Ok(written)
+    }
+
+    fn is_snapshot_file_due(&self) -> bool {
+        let metrics = self.metrics();
+        let limit = self.inner.shared.config.snapshot_file_after_bytes;
+        metrics.log_bytes > limit.max(metrics.index_bytes)
     }
 
     /// Writes a snapshot file, then removes the segments it covers. Writers are not blocked.
@@ -63,5 +74,16 @@ impl Store {
             .snapshot_files
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(Some(revision))
+    }
+}
+
+/// The result of a step of maintenance, which a full disk puts off until there is space.
+fn unless_full<T: Default>(result: Result<T, Error>) -> Result<T, Error> {
+    match result {
+        Err(error) if error.is_no_space() => {
+            tracing::warn!(%error, "maintenance of the store is put off");
+            Ok(T::default())
+        }
+        result => result,
     }
 }

@@ -40,6 +40,10 @@ pub struct Metrics {
     pub compactions: u64,
     /// Snapshot files written.
     pub snapshot_files: u64,
+    /// Bytes that are free on the disk of the store, as of the last maintenance; `None` without files.
+    pub free_bytes: Option<u64>,
+    /// Whether writes other than deletes are rejected because the disk is full.
+    pub full: bool,
 }
 
 /// Histogram by powers of two: bucket `i` holds the values below `2^i` that no lower bucket holds.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::{
     Config, Error, Metrics, Revision, Snapshot, commit::ChangeNotifier, head::Head, metrics::Counters,
-    tree::Tree,
+    space::Space, tree::Tree,
 };
 
 /// The published head and what readers need besides it. Only the commit path changes the head.
@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     head: ArcSwap<Head>,
     /// The first failed write. After it nothing is evaluated, written or published.
     failed: OnceLock<Arc<Error>>,
+    pub(crate) space: Space,
     pub(crate) changes: ChangeNotifier,
     cursors: Mutex<Cursors>,
     /// Cache of the last maps made by undoing changes, newest last: the pages of one list read the same old revision.
@@ -49,6 +50,7 @@ impl Shared {
             counters: Counters::default(),
             head: ArcSwap::new(head),
             failed: OnceLock::new(),
+            space: Space::default(),
             changes: ChangeNotifier::new(),
             cursors: Mutex::default(),
             rewound_maps: Mutex::default(),
@@ -141,6 +143,8 @@ impl Shared {
             expired: counters.expired.load(Relaxed),
             compactions: counters.compactions.load(Relaxed),
             snapshot_files: counters.snapshot_files.load(Relaxed),
+            free_bytes: self.space.free_bytes(),
+            full: self.space.is_full(),
         }
     }
 

@@ -68,6 +68,16 @@ impl Store {
         self.inner.shared.check_writable()
     }
 
+    /// Whether there is space for writes: while the disk is full, all but deletes fail, and the error names the cause.
+    pub fn check_space(&self) -> Result<(), Error> {
+        self.inner.shared.space.check_free()
+    }
+
+    /// Resolves once the disk has become full, so that the caller can run maintenance early. One caller is notified.
+    pub async fn became_full(&self) {
+        self.inner.shared.space.became_full().await;
+    }
+
     /// Commits `txn`, or fails with the first compare that does not hold. Resolves once the change is durable and
     /// visible to every reader. Dropping the future does not roll the transaction back.
     pub async fn commit(&self, txn: Txn) -> Result<TxnResponse, Error> {
@@ -115,14 +125,14 @@ impl Store {
         file::verify::verify(dir)
     }
 
-    /// The current metrics.
-    pub fn metrics(&self) -> Metrics {
-        self.inner.shared.metrics()
-    }
-
     /// Gives up the damaged end of the log of the stopped store in `dir`, and with it acknowledged revisions.
     pub fn truncate(dir: &Path) -> Result<TruncateReport, Error> {
         file::truncate::truncate(dir)
+    }
+
+    /// The current metrics.
+    pub fn metrics(&self) -> Metrics {
+        self.inner.shared.metrics()
     }
 
     /// Closes the store for all its handles, after every accepted commit has completed. Its directory may be

@@ -102,6 +102,11 @@ impl Txn {
         FRAMING_BYTES + self.ops.iter().map(Op::bytes).sum::<u64>()
     }
 
+    /// Whether it writes a value. One that does not makes the map smaller, or leaves it as it is.
+    pub(crate) fn has_puts(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Put(_)))
+    }
+
     fn check_keys(&self) -> Result<(), Error> {
         let duplicate = if self.ops.len() <= PAIRWISE_OPS {
             let mut pairs = self.ops.iter().enumerate();

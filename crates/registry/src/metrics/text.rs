@@ -56,7 +56,7 @@ fn write_registry(text: &mut TextEncoder, registry: &Registry) {
 /// A metric of the store: name, type, help text, and its value in the store's metrics.
 type StoreMetric = (&'static str, &'static str, &'static str, fn(&StoreMetrics) -> u64);
 
-const STORE_METRICS: [StoreMetric; 13] = [
+const STORE_METRICS: [StoreMetric; 14] = [
     ("commits_total", "counter", "Committed transactions.", |store| {
         store.commits
     }),
@@ -109,6 +109,12 @@ const STORE_METRICS: [StoreMetric; 13] = [
         "Watchers that lag behind the current revision.",
         |store| store.slow_watchers,
     ),
+    (
+        "full",
+        "gauge",
+        "Whether writes other than deletes are rejected because the disk is full.",
+        |store| store.full.into(),
+    ),
 ];
 
 fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
@@ -116,6 +122,11 @@ fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
         let name = format!("setpoint_store_{name}");
         text.family(&name, kind, help);
         text.sample(&name, &[], value(metrics));
+    }
+    if let Some(free_bytes) = metrics.free_bytes {
+        let name = "setpoint_store_free_bytes";
+        text.family(name, "gauge", "Bytes that are free on the disk of the store.");
+        text.sample(name, &[], free_bytes);
     }
     text.family(
         "setpoint_store_sync_seconds",

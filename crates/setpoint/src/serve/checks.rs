@@ -37,11 +37,16 @@ const POST_START_HOOKS: [&str; 22] = [
 /// All checks, under Kubernetes' names.
 pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Check> {
     let (store, caches, stop) = (registry.store().clone(), registry.clone(), stop.clone());
+    let disk = store.clone();
     let mut checks = vec![
         Check::live("ping", || Ok(())),
         Check::live("log", || Ok(())),
         Check::live("etcd", move || {
             store.check_writable().map_err(|error| error.to_string())
+        }),
+        // A restart would not help a full disk, so this is no check of liveness.
+        Check::ready("storage-space", move || {
+            disk.check_space().map_err(|error| error.to_string())
         }),
         Check::ready("informer-sync", move || synced(&caches)),
     ];

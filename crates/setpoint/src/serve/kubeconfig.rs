@@ -58,7 +58,10 @@ pub(super) fn write(
             path.display()
         );
     }
-    config.write(&path)?;
+    // A restart on a full disk has no space to replace the file, and no reason to.
+    if !Kubeconfig::read(&path).is_ok_and(|file| file == config) {
+        config.write(&path)?;
+    }
     Ok(written)
 }
 

@@ -68,7 +68,11 @@ impl Evaluator {
             self.writes.begin(now);
         }
         // After a failed write the draft contains changes that never became durable, so nothing is evaluated on it.
-        let outcome = match self.shared.check_writable() {
+        let checked = self
+            .shared
+            .check_writable()
+            .and_then(|()| self.shared.space.check(&txn));
+        let outcome = match checked {
             Ok(()) => self.apply(txn),
             Err(error) => Err(error),
         };
@@ -88,6 +92,17 @@ impl Evaluator {
             writes: mem::replace(&mut self.writes, buffer),
             outcomes: mem::replace(&mut self.outcomes, outcomes),
             replies: mem::replace(&mut self.replies, replies),
+        }
+    }
+
+    /// Fails the transactions of the open batch and continues from the published head: the batch before could not be
+    /// written, so what was evaluated on top of it is void.
+    pub(super) fn roll_back(&mut self, error: &Error) {
+        self.draft = Draft::new(Head::clone(&self.shared.head()), Millis::default());
+        self.bytes = 0;
+        self.outcomes.clear();
+        for reply in self.replies.drain(..) {
+            reply.send(Err(error.clone())).ok();
         }
     }
 

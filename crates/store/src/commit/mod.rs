@@ -40,7 +40,8 @@
 //!   durable, and nothing is published or returned out of order.
 //! - Nothing is visible or returned before it is durable; a failed compare waits for the batch it was evaluated in.
 //! - After a failed write nothing is written any more, and every batch after it fails, because it was evaluated on
-//!   a state that never became durable.
+//!   a state that never became durable. If the disk was full, only the batch that was evaluated on top of the failed
+//!   one fails with it; then evaluation continues from the published state.
 //!
 //! Lock order: the evaluator lock, then the queue's. Neither is held while a batch is persisted or published; only a
 //! compaction writes under the evaluator lock.
@@ -72,7 +73,7 @@ use crate::{
         submit::BatchBuilder,
     },
     head::Head,
-    log::Log,
+    log::{Log, SpaceReport},
     shared::Shared,
 };
 
@@ -164,6 +165,16 @@ impl CommitPath {
         }
     }
 
+    /// Looks for free space on the log's disk.
+    pub(crate) async fn check_space(&self) -> Result<SpaceReport, Error> {
+        match self {
+            CommitPath::Inline(stages) => with_stages(stages, |_, persister| persister.check_space())?,
+            CommitPath::Sequenced { builder, .. } => {
+                call(builder.queue(), |reply| Command::CheckSpace { reply }).await?
+            }
+        }
+    }
+
     /// Rejects further commits and returns after every accepted one has completed.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         match self {
@@ -199,14 +210,22 @@ fn stages(shared: &Arc<Shared>, log: Box<dyn Log>) -> (Evaluator, Persister) {
 fn commit_inline(evaluator: &mut Evaluator, persister: &mut Persister, txn: Txn) -> Outcome {
     evaluator.evaluate(txn, None);
     let batch = evaluator.close(persister.take_spare());
-    let (mut outcomes, _replaced) = complete(persister, batch);
+    let (mut outcomes, _replaced) = complete(persister, batch, |error| evaluator.roll_back(error));
     outcomes.pop().expect("one transaction has one outcome")
 }
 
 /// Persists, then publishes. Returns the outcomes of the batch, and the replaced head for the caller to drop after it
-/// has replied: freeing a head takes a while, and no caller has to wait for it.
-fn complete(persister: &mut Persister, mut batch: EvaluatedBatch) -> (Vec<Outcome>, Option<Arc<Head>>) {
+/// has replied: freeing a head takes a while, and no caller has to wait for it. If there is no space for the batch, it
+/// rolls the evaluator back; after any other failure nothing is evaluated any more.
+fn complete(
+    persister: &mut Persister,
+    mut batch: EvaluatedBatch,
+    roll_back: impl FnOnce(&Error),
+) -> (Vec<Outcome>, Option<Arc<Head>>) {
     if let Err(error) = persister.persist(&mut batch) {
+        if error.is_no_space() {
+            roll_back(&error);
+        }
         return (vec![Err(error); batch.outcomes.len()], None);
     }
     let replaced = batch.head.map(|head| publish(persister.shared(), head));

@@ -1,5 +1,5 @@
 //! Persist, the second stage: appends a batch to the log in one durable write. After a failed write nothing is
-//! written any more, and the store is read-only.
+//! written any more, and the store is read-only, unless the disk was full.
 
 use std::{
     mem,
@@ -10,7 +10,7 @@ use std::{
 use crate::{
     Error, Revision,
     commit::{Outcome, evaluate::EvaluatedBatch},
-    log::{Log, WriteBatch},
+    log::{Log, SpaceReport, WriteBatch},
     shared::Shared,
 };
 
@@ -62,6 +62,16 @@ impl Persister {
         self.log.release(revision)
     }
 
+    /// Looks for free space on the log's disk.
+    pub(super) fn check_space(&mut self) -> Result<SpaceReport, Error> {
+        self.shared.check_writable()?;
+        let checked = self.log.check_space();
+        if let Err(error) = &checked {
+            self.fail(error);
+        }
+        checked
+    }
+
     /// Records that everything persisted was acknowledged.
     pub(super) fn mark_acknowledged(&mut self) {
         self.log.mark_acknowledged();
@@ -80,12 +90,17 @@ impl Persister {
     fn finish_write(&self, written: Result<(), Error>) -> Result<(), Error> {
         match &written {
             Ok(()) => self.shared.counters.log_bytes.store(self.log.bytes(), Relaxed),
-            Err(error) => {
-                tracing::error!(%error, "a write failed, the store is read-only from now on");
-                self.shared.stop_writing(error);
-            }
+            Err(error) => self.fail(error),
         }
         written
+    }
+
+    /// A full disk is survived; after any other failure it is unknown what the medium holds.
+    fn fail(&self, error: &Error) {
+        if !error.is_no_space() {
+            tracing::error!(%error, "a write failed, the store is read-only from now on");
+            self.shared.stop_writing(error);
+        }
     }
 
     fn count(&self, accepted: u32, outcomes: &[Outcome]) {

@@ -9,6 +9,7 @@ use crate::{
     Error, Revision, Txn,
     commit::{Outcome, compact, evaluate::Evaluator, persist::Persister},
     head::Head,
+    log::SpaceReport,
 };
 
 /// Bounded queue of commands in the order of arrival. Callers wait for a permit when it is full; the sequencer thread
@@ -33,6 +34,9 @@ pub(crate) enum Command {
     Release {
         revision: Revision,
         reply: oneshot::Sender<Vec<PathBuf>>,
+    },
+    CheckSpace {
+        reply: oneshot::Sender<Result<SpaceReport, Error>>,
     },
 }
 
@@ -101,15 +105,15 @@ impl CommandQueue {
         Some(command)
     }
 
-    /// Waits for work; false once the queue is closed and everything is done. After true, the sequencer takes what
-    /// is in the open batch.
-    pub(super) fn wait(&self) -> bool {
-        let mut state = self.state.lock();
     /// Whether the sequencer would wait for work.
     pub(super) fn is_idle(&self) -> bool {
         self.state.lock().is_idle()
     }
 
+    /// Waits for work; false once the queue is closed and everything is done. After true, the sequencer takes what
+    /// is in the open batch.
+    pub(super) fn wait(&self) -> bool {
+        let mut state = self.state.lock();
         while state.is_idle() {
             if state.closed {
                 return false;
@@ -177,21 +181,24 @@ impl CommandQueue {
     }
 }
 
-impl Command {
-    /// Executes any command but a commit, while the open batch is empty.
-    pub(super) fn execute(self, evaluator: &mut Evaluator, persister: &mut Persister) {
-        match self {
 impl QueueState {
     fn is_idle(&self) -> bool {
         !self.batch_open && self.commands.is_empty()
     }
 }
 
+impl Command {
+    /// Executes any command but a commit, while the open batch is empty.
+    pub(super) fn execute(self, evaluator: &mut Evaluator, persister: &mut Persister) {
+        match self {
             Command::Compact { revision, reply } => {
                 reply.send(compact(evaluator, persister, revision)).ok();
             }
             Command::Release { revision, reply } => {
                 reply.send(persister.release(revision)).ok();
+            }
+            Command::CheckSpace { reply } => {
+                reply.send(persister.check_space()).ok();
             }
             Command::Commit { .. } => unreachable!("a commit fits into an empty batch"),
         }

@@ -50,7 +50,10 @@ impl Sequencer {
             match self.builder.next_batch(persister) {
                 Ok(Some(mut batch)) => {
                     let replies = mem::take(&mut batch.replies);
-                    let (outcomes, replaced) = complete(persister, batch);
+                    let (outcomes, replaced) = complete(persister, batch, |error| {
+                        // A caller that panicked while evaluating has closed the store.
+                        self.builder.roll_back(error).ok();
+                    });
                     for (reply, outcome) in replies.into_iter().zip(outcomes) {
                         reply.send(outcome).ok();
                     }

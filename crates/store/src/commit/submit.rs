@@ -76,6 +76,13 @@ impl BatchBuilder {
         Ok(None)
     }
 
+    /// Discards the open batch after the one before it could not be written.
+    pub(super) fn roll_back(&self, error: &Error) -> Result<(), Error> {
+        let mut guard = self.evaluator.lock().map_err(|_| Error::Closed)?;
+        guard.as_mut().ok_or(Error::Closed)?.roll_back(error);
+        Ok(())
+    }
+
     /// Called when the sequencer thread ends: drops everything that is still waiting, which fails its callers.
     pub(super) fn end(&self) {
         let evaluator = self

@@ -31,7 +31,8 @@ pub(crate) trait Log: Debug + Send {
     }
 
     /// Returns once the transactions of `batch`, at least one, are durable. After an error nothing of the batch is
-    /// published and `append` is not called again.
+    /// published. After [`Error::NoSpace`] the log is as it was before the call; after any other error `append` is not
+    /// called again.
     fn append(&mut self, batch: &mut WriteBatch) -> Result<(), Error>;
 
     /// Makes durable that the history below `revision` is compacted, while `current` is the newest revision.
@@ -43,10 +44,23 @@ pub(crate) trait Log: Debug + Send {
 
     /// The bytes that opening the store would replay.
     fn bytes(&self) -> u64;
-}
+
+    /// Looks for free space, so that writes that were rejected for lack of it are accepted again. Called by
+    /// maintenance.
+    fn check_space(&mut self) -> Result<SpaceReport, Error> {
+        Ok(SpaceReport::default())
+    }
 
     /// Records that everything appended was acknowledged. Called when there is nothing else to do.
     fn mark_acknowledged(&mut self) {}
+}
+
+/// What maintenance has to know of the disk's space.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SpaceReport {
+    /// The disk is full, and a snapshot file, for which there is space, would free some of the log.
+    pub(crate) snapshot_file_helps: bool,
+}
 
 /// The accepted transactions of one batch, encoded for the engine while they are evaluated. It knows nothing of
 /// callers and outcomes. Buffers are reused from batch to batch.
@@ -56,6 +70,8 @@ pub(crate) struct WriteBatch {
     count: u32,
     /// The newest revision in the batch.
     last: Revision,
+    /// Whether a transaction writes a value; a batch without any may use the space that is kept for deletes.
+    has_puts: bool,
     /// A frame without checksums, for an engine that stores frames.
     frame: Option<Block>,
 }
@@ -68,6 +84,7 @@ impl WriteBatch {
     pub(crate) fn begin(&mut self, time: Millis) {
         self.time = time;
         self.count = 0;
+        self.has_puts = false;
         if let Some(block) = &mut self.frame {
             frame::begin(block);
         }
@@ -77,6 +94,7 @@ impl WriteBatch {
     pub(crate) fn push(&mut self, revision: Revision, txn: &Txn) {
         self.count += 1;
         self.last = revision;
+        self.has_puts |= txn.has_puts();
         if let Some(block) = &mut self.frame {
             frame::put_commit(block, revision, txn);
         }

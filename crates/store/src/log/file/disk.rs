@@ -9,7 +9,10 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use rustix::{
+    fs::{FallocateFlags, OFlags},
+    io::Errno,
+};
 
 use crate::private_dir::{FILE_MODE, restrict_open_file};
 
@@ -21,6 +24,8 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The bytes that are free for this process on the file system of `dir`.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
@@ -31,6 +36,8 @@ pub(crate) trait DiskFile: Debug + Send {
     /// when it returns. There and in [`Mode::Fill`] offset, length and address are multiples of the block
     /// size.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
+    /// Reserves space for the first `size` bytes, where the file system can. Fails only if there is no space.
+    fn allocate(&self, size: u64) -> io::Result<()>;
     /// Returns once everything written is on the medium.
     fn sync(&self) -> io::Result<()>;
 }
@@ -74,6 +81,11 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let space = rustix::fs::statvfs(dir)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
     }
@@ -84,14 +96,25 @@ impl DiskFile for RealFile {
         self.0.write_at(bytes, offset)
     }
 
+    fn allocate(&self, size: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, size) {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
 }
 
-/// Writes all of `bytes`; a short write is an error.
+/// Writes all of `bytes`. After a short write the rest is tried once, to learn the reason: a disk that becomes full
+/// writes what it can first. A second short write is an error.
 pub(crate) fn write_whole(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    let written = file.write_at(offset, bytes)?;
+    let mut written = file.write_at(offset, bytes)?;
+    if written < bytes.len() {
+        written += file.write_at(offset + written as u64, &bytes[written..])?;
+    }
     if written == bytes.len() {
         return Ok(());
     }

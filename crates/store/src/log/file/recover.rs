@@ -54,7 +54,7 @@ const PORTIONS_AHEAD: usize = 8;
 const ADVICE: &str = "nothing was changed; restore the directory from a backup";
 
 const END_ADVICE: &str = "nothing was changed; restore the directory from a backup, or give up the damaged end of the log \
-                          with `store truncate`";
+                          with `setpoint store truncate`";
 
 /// Reads everything in `listing`, the files of `dir`, and checks that nothing acknowledged is missing. Changes nothing
 /// on disk.

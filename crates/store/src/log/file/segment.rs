@@ -44,6 +44,8 @@ pub(crate) struct Segment {
     /// Offset of the next frame; always a multiple of the block size.
     pub(crate) position: u64,
     pub(crate) size: u64,
+    /// A write at `position` failed, and some of it may be there.
+    failed: bool,
     file: Box<dyn DiskFile>,
 }
 
@@ -126,6 +128,7 @@ impl Segment {
             header,
             position,
             size,
+            failed: false,
             file,
             path,
         })
@@ -136,10 +139,34 @@ impl Segment {
         self.position + length <= self.size && length <= self.header.frame_limit
     }
 
-    /// Writes a sealed frame at `position` and advances.
+    /// The bytes after the last frame.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.size.saturating_sub(self.position)
+    }
+
+    /// Writes a sealed frame at `position` and advances. After an error it stays, so that the next frame overwrites
+    /// what was written of this one.
     pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), Error> {
-        write_whole(&*self.file, self.position, frame).map_err(Error::io("write", &self.path))?;
+        self.write(frame)?;
         self.position += frame.len() as u64;
         Ok(())
+    }
+
+    /// Ends the segment. The header of a frame that could not be written is overwritten with zeros: the next segment
+    /// will hold another frame of its number.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        if !self.failed {
+            return Ok(());
+        }
+        let mut zeros = Block::default();
+        zeros.start_with(BLOCK_BYTES);
+        zeros.put(&[0; BLOCK_BYTES]);
+        self.write(zeros.as_slice())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let written = write_whole(&*self.file, self.position, bytes);
+        self.failed = written.is_err();
+        written.map_err(Error::io("write", &self.path))
     }
 }

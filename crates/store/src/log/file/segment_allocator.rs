@@ -4,9 +4,11 @@
 //! makes each later durable write several times faster. A recycled file only gets a new header.
 //!
 //! Filling uses the same disk as the commits, so it proceeds in small portions at their pace: the next segment is
-//! ready when the current one is half full, and an idle store fills nothing.
+//! ready when the current one is half full, and an idle store fills nothing. Its space is reserved at once, where the
+//! file system can, so that a full disk is noticed a segment ahead.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -48,6 +50,8 @@ pub(crate) struct AllocatorThread {
     limiter: Arc<FillLimiter>,
     /// The number of parts last set in `limiter`.
     allowed: u64,
+    /// Whether a result was requested and not taken yet.
+    pub(crate) is_requested: bool,
 }
 
 /// Limits how far the next segment is filled, in parts of [`PARTS`], and stops the filling.
@@ -63,15 +67,23 @@ struct FillLimit {
     stopped: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    number: u64,
-    min_bytes: u64,
+/// Request for a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) number: u64,
+    /// Space for at least this many bytes of frames.
+    pub(crate) min_bytes: u64,
+    /// Bytes that stay free on the disk: the log must not take the space of the next snapshot file, which makes it
+    /// short again.
+    pub(crate) spare_bytes: u64,
 }
 
 /// Size of the first segment of a store; each next one is four times larger until the configured size is reached.
 /// So creating a store writes little.
 const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// A segment is made smaller than it should be rather than not at all, but not smaller than this.
+const MIN_SEGMENT_BYTES: u64 = 256 << 10;
 
 /// Zeros are written in portions of this size, so that a commit never waits long behind one.
 const FILL_BYTES: usize = 256 << 10;
@@ -82,7 +94,7 @@ const PARTS: u64 = 64;
 /// The next segment is filled this many times as fast as the current one is written.
 const LEAD: u64 = 2;
 
-// === impl Maker ===
+// === impl SegmentAllocator ===
 
 impl SegmentAllocator {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, config: &Config) -> SegmentAllocator {
@@ -95,21 +107,62 @@ impl SegmentAllocator {
         }
     }
 
-    /// Creates segment `number` with space for at least `min_bytes` of frames, from a spare file or a new one. It gets
-    /// its name only when it is complete and durable.
-    pub(crate) fn allocate(&self, number: u64, min_bytes: u64, limiter: &FillLimiter) -> Result<(), Error> {
-        let path = match self.find_spare(min_bytes)? {
+    /// Creates the requested segment, from a spare file or a new one. It gets its name only when it is complete and
+    /// durable.
+    pub(crate) fn allocate(&self, request: &Request, limiter: &FillLimiter) -> Result<(), Error> {
+        let path = match self.find_spare(request.min_bytes)? {
             Some(spare) => spare,
-            None => self.fill_new(number, min_bytes, limiter)?,
+            None => self.create(request, limiter)?,
         };
-        self.write_header(&path, number)?;
-        let name = layout::segment(&self.dir, number);
+        self.write_header(&path, request.number)?;
+        let name = layout::segment(&self.dir, request.number);
         self.disk
             .rename(&path, &name)
             .map_err(Error::io("rename", &path))?;
         self.disk
             .sync_dir(&self.dir)
             .map_err(Error::io("sync", &self.dir))
+    }
+
+    /// Fails if the requested segment could not be created now.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Error> {
+        match self.find_spare(request.min_bytes)? {
+            Some(_) => Ok(()),
+            None => self.new_size(request).map(drop),
+        }
+    }
+
+    /// The free bytes of the disk. Where they are unknown, writing finds out.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.disk.free_bytes(&self.dir).unwrap_or(u64::MAX)
+    }
+
+    /// Creates a file of zeros. One that cannot be completed is removed, because the disk may be full.
+    fn create(&self, request: &Request, limiter: &FillLimiter) -> Result<PathBuf, Error> {
+        let size = self.new_size(request)?;
+        let path = layout::unfinished(&layout::segment(&self.dir, request.number));
+        let filled = self.fill(&path, size, limiter);
+        if filled.is_err() {
+            self.disk.remove(&path).ok();
+        }
+        filled.map(|()| path)
+    }
+
+    /// The size of a new file: the full size if there is space for it, else what there is.
+    fn new_size(&self, request: &Request) -> Result<u64, Error> {
+        let needed = FIRST_FRAME + request.min_bytes.next_multiple_of(BLOCK_BYTES as u64);
+        let wanted = self.size(request.number).max(needed);
+        let least = wanted.min(needed.max(MIN_SEGMENT_BYTES));
+        let free = self.free_bytes();
+        // What is written to the segment may be part of the next snapshot file, too.
+        let available = free.saturating_sub(request.spare_bytes) / 2;
+        if available >= least {
+            return Ok(wanted.min(available / BLOCK_BYTES as u64 * BLOCK_BYTES as u64));
+        }
+        let needed = 2 * least + request.spare_bytes;
+        let message = format!("{free} bytes are free and {needed} are needed");
+        let full = io::Error::new(io::ErrorKind::StorageFull, message);
+        Err(Error::io("create a log segment in", &self.dir)(full))
     }
 
     fn find_spare(&self, min_bytes: u64) -> Result<Option<PathBuf>, Error> {
@@ -121,13 +174,10 @@ impl SegmentAllocator {
         Ok(spares.into_iter().find(fits))
     }
 
-    fn fill_new(&self, number: u64, min_bytes: u64, limiter: &FillLimiter) -> Result<PathBuf, Error> {
-        let path = layout::unfinished(&layout::segment(&self.dir, number));
-        let failed = || Error::io("fill", &path);
-        let size = self
-            .size(number)
-            .max(FIRST_FRAME + min_bytes.next_multiple_of(BLOCK_BYTES as u64));
-        let file = self.disk.open(&path, Mode::Fill).map_err(failed())?;
+    fn fill(&self, path: &Path, size: u64, limiter: &FillLimiter) -> Result<(), Error> {
+        let failed = || Error::io("fill", path);
+        let file = self.disk.open(path, Mode::Fill).map_err(failed())?;
+        file.allocate(size).map_err(failed())?;
         let mut block = Block::default();
         block.start_with(FILL_BYTES.min(size as usize));
         block.put(&vec![0; FILL_BYTES.min(size as usize)]);
@@ -137,8 +187,7 @@ impl SegmentAllocator {
             let length = zeros.len().min((size - offset) as usize);
             write_whole(&*file, offset, &zeros[..length]).map_err(failed())?;
         }
-        file.sync().map_err(failed())?;
-        Ok(path)
+        file.sync().map_err(failed())
     }
 
     fn write_header(&self, path: &Path, number: u64) -> Result<(), Error> {
@@ -158,7 +207,7 @@ impl SegmentAllocator {
     }
 }
 
-// === impl Preparer ===
+// === impl AllocatorThread ===
 
 impl AllocatorThread {
     pub(crate) fn start(allocator: SegmentAllocator) -> Result<AllocatorThread, Error> {
@@ -168,7 +217,7 @@ impl AllocatorThread {
         let fill_limiter = limiter.clone();
         let work = move || {
             for request in queue {
-                let result = allocator.allocate(request.number, request.min_bytes, &fill_limiter);
+                let result = allocator.allocate(&request, &fill_limiter);
                 if sender.send(result.map(|()| request.number)).is_err() {
                     break;
                 }
@@ -184,15 +233,17 @@ impl AllocatorThread {
             thread: Some(thread),
             limiter,
             allowed: 0,
+            is_requested: false,
         })
     }
 
     /// Requests a segment. The caller has already taken the previous one.
-    pub(crate) fn request(&mut self, number: u64, min_bytes: u64) {
+    pub(crate) fn request(&mut self, request: Request) {
         self.allow(0);
+        self.is_requested = true;
         if let Some(requests) = &self.requests {
             // The thread ends only after this sender is dropped, and the slot is free by then.
-            requests.send(Request { number, min_bytes }).ok();
+            requests.send(request).ok();
         }
     }
 
@@ -204,9 +255,10 @@ impl AllocatorThread {
         }
     }
 
-    /// Waits for the requested segment and returns its number.
+    /// Waits for the requested segment and returns its number. After an error it has to be requested again.
     pub(crate) fn take(&mut self) -> Result<u64, Error> {
         self.allow(PARTS);
+        self.is_requested = false;
         self.results.recv().map_err(|_| Error::Closed)?
     }
 
@@ -217,7 +269,7 @@ impl AllocatorThread {
     }
 }
 
-// === impl Pace ===
+// === impl FillLimiter ===
 
 impl FillLimiter {
     /// Allows the first `parts`.
@@ -265,7 +317,10 @@ impl Drop for AllocatorThread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{conformance::ManualClock, log::file::disk::RealDisk};
+    use crate::{
+        conformance::ManualClock,
+        log::file::disk::{DiskFile, RealDisk},
+    };
 
     #[track_caller]
     fn check_allowed(used: u64, parts: u64) {
@@ -296,13 +351,72 @@ mod tests {
         });
     }
 
+    /// A disk with this many free bytes; nothing is written to it.
+    #[derive(Debug)]
+    struct SmallDisk(u64);
+
+    impl Disk for SmallDisk {
+        fn open(&self, _: &Path, _: Mode) -> io::Result<Box<dyn DiskFile>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn remove(&self, _: &Path) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+            Ok(self.0)
+        }
+
+        fn sync_dir(&self, _: &Path) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The size of the tenth segment, for a frame of 1 MiB, while 1 MiB has to stay free.
+    #[track_caller]
+    fn check_size(free: u64, size: Option<u64>) {
+        let config = ManualClock::default().config();
+        let allocator = SegmentAllocator::new(Arc::new(SmallDisk(free)), Path::new("x"), &config);
+        let request = Request {
+            number: 10,
+            min_bytes: MIB,
+            spare_bytes: MIB,
+        };
+        let made = allocator.new_size(&request);
+        assert!(
+            size.is_some() || made.as_ref().is_err_and(Error::is_no_space),
+            "{made:?}"
+        );
+        assert_eq!(made.ok(), size);
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_segment_takes_the_space_there_is_and_never_that_of_a_snapshot_file() {
+        check_size(1 << 40, Some(64 * MIB));
+        check_size(129 * MIB, Some(64 * MIB));
+        check_size(19 * MIB, Some(9 * MIB));
+        check_size(3 * MIB + 2 * FIRST_FRAME, Some(MIB + FIRST_FRAME));
+        check_size(3 * MIB, None);
+        check_size(0, None);
+    }
+
     #[test]
     fn a_segment_that_is_waited_for_is_filled_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let allocator =
             SegmentAllocator::new(Arc::new(RealDisk), dir.path(), &ManualClock::default().config());
         let mut thread = AllocatorThread::start(allocator).unwrap();
-        thread.request(2, 0);
+        thread.request(Request {
+            number: 2,
+            ..Request::default()
+        });
         assert_eq!(thread.take().unwrap(), 2);
         let length = layout::segment(dir.path(), 2).metadata().unwrap().len();
         assert_eq!(length, FIRST_SEGMENT_BYTES << 2);

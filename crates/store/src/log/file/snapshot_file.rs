@@ -40,6 +40,9 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// The file is synced in portions of this size, so that a log on the same disk is not blocked for long.
 const SYNC_BYTES: u64 = 4 << 20;
 
+/// Bytes of a record besides its key and value.
+const RECORD_BYTES: u64 = 40;
+
 /// The count that marks the footer.
 const FOOTER: u32 = u32::MAX;
 
@@ -63,23 +66,16 @@ pub(crate) fn write(
     stop: &StopFlag,
 ) -> Result<BackupReport, Error> {
     let unfinished = layout::unfinished(path);
-    let file = disk
-        .open(&unfinished, Mode::New)
-        .map_err(Error::io("create", &unfinished))?;
-    let mut writer = Writer {
-        file,
-        path: &unfinished,
-        offset: 0,
-        synced: 0,
-        blocks: 0,
-    };
-    writer.header(snapshot.revision())?;
-    writer.records(snapshot, stop)?;
-    writer.footer(snapshot)?;
-    writer.sync()?;
-    let bytes = writer.offset;
-    disk.rename(&unfinished, path)
-        .map_err(Error::io("rename", &unfinished))?;
+    let written = write_unfinished(disk, &unfinished, snapshot, stop);
+    let written = written.and_then(|bytes| {
+        let renamed = disk.rename(&unfinished, path);
+        renamed.map_err(Error::io("rename", &unfinished)).map(|()| bytes)
+    });
+    if written.is_err() {
+        // On a full disk the space is needed; a file that cannot be removed now is removed at the next start.
+        disk.remove(&unfinished).ok();
+    }
+    let bytes = written?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));
     disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
@@ -88,6 +84,33 @@ pub(crate) fn write(
         keys: snapshot.len() as u64,
         bytes,
     })
+}
+
+/// Writes all of the file and makes it durable. Returns its size.
+fn write_unfinished(
+    disk: &dyn Disk,
+    path: &Path,
+    snapshot: &Snapshot,
+    stop: &StopFlag,
+) -> Result<u64, Error> {
+    let file = disk.open(path, Mode::New).map_err(Error::io("create", path))?;
+    let mut writer = Writer {
+        file,
+        path,
+        offset: 0,
+        synced: 0,
+        blocks: 0,
+    };
+    writer.header(snapshot.revision())?;
+    writer.records(snapshot, stop)?;
+    writer.footer(snapshot)?;
+    writer.sync()?;
+    Ok(writer.offset)
+}
+
+/// Upper bound of the size of a snapshot file of `keys` records with `bytes` of keys and values.
+pub(crate) fn size_bound(keys: u64, bytes: u64) -> u64 {
+    bytes + keys * RECORD_BYTES + bytes / 64 + BLOCK_BYTES as u64
 }
 
 impl Writer<'_> {

@@ -3,6 +3,7 @@
 mod damage;
 mod directory;
 mod failing_disk;
+mod full_disk;
 mod pipeline;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +23,6 @@ fn config() -> Config {
     }
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
 fn durable() -> Config {
     Config {
         durability: Durability::Sync,
@@ -30,6 +30,7 @@ fn durable() -> Config {
     }
 }
 
+fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)
 }

@@ -25,6 +25,7 @@ use crate::{
 enum WriteResult {
     Pass,
     Fail,
+    Full,
     Panic,
 }
 
@@ -71,6 +72,10 @@ impl Disk for GatedDisk {
         RealDisk.remove(path)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        RealDisk.free_bytes(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         RealDisk.sync_dir(dir)
     }
@@ -85,8 +90,13 @@ impl DiskFile for GatedFile {
         match result {
             WriteResult::Pass => self.inner.write_at(offset, bytes),
             WriteResult::Fail => Err(io::Error::other("the medium failed")),
+            WriteResult::Full => Err(io::ErrorKind::StorageFull.into()),
             WriteResult::Panic => panic!("the disk has panicked, as the test requests"),
         }
+    }
+
+    fn allocate(&self, size: u64) -> io::Result<()> {
+        self.inner.allocate(size)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -246,6 +256,36 @@ fn a_failed_write_fails_what_was_evaluated_on_top_of_it() {
     );
     drop(store);
     assert_eq!(open(dir.path()).unwrap().revision(), Revision::ZERO);
+}
+
+#[test]
+fn what_was_evaluated_on_top_of_a_batch_without_space_fails_with_it() {
+    let fixture = Fixture::new();
+    let mut watcher = fixture.store.watch(b"", Revision::ZERO).unwrap();
+    let (first, second) = fixture.two_in_flight();
+    let absent = |key| Compare::Absent {
+        key: Bytes::from_static(key),
+    };
+    let third = fixture.put("third", vec![absent(b"first")]);
+    fixture.results.send(WriteResult::Full).unwrap();
+    for commit in [first, second, third] {
+        assert!(matches!(wait(commit), Err(Error::NoSpace { .. })));
+    }
+    assert!(matches!(
+        wait(fixture.commit("later", vec![])),
+        Err(Error::NoSpace { .. })
+    ));
+    assert!(watcher.try_next().unwrap().is_none());
+    assert!(!wait(fixture.store.maintain()).unwrap().full);
+    let again = fixture.put("again", vec![absent(b"first"), absent(b"third")]);
+    fixture.results.send(WriteResult::Pass).unwrap();
+    check_revision(again, 1);
+    assert_eq!(watcher.try_next().unwrap().unwrap().events.len(), 1);
+    let Fixture { dir, store, .. } = fixture;
+    drop(store);
+    let reopened = open(dir.path()).unwrap();
+    assert_eq!(reopened.revision(), Revision::new(1));
+    assert!(reopened.snapshot().get(b"again").is_some());
 }
 
 #[test]
