@@ -1,6 +1,6 @@
 //! The repository's own commands: `tidy` checks its rules, `public-api` writes the snapshots of the
 //! libraries' interfaces, `test` runs every test, `soak` runs a server under faults, `pack` writes the
-//! schema pack.
+//! schema pack, `dist` builds what ships.
 //!
 //! Nothing here ships and no crate depends on it. Start reading at `tidy/mod.rs` or `test/mod.rs`.
 
@@ -10,6 +10,7 @@
     reason = "a command prints for its user"
 )]
 
+mod dist;
 mod pack;
 mod test;
 mod tidy;
@@ -26,7 +27,9 @@ usage: cargo xtask <command>
   test [--only NAME]  run every test, and report what was skipped and why
   soak [--minutes N] [--seed N] [--faults LIST] [--max-memory MB] [--max-p99 MS]
                       run a server under load and faults, and check its invariants
-  pack [--check]      write the schema pack from the published API types, or compare it";
+  pack [--check]      write the schema pack from the published API types, or compare it
+  dist                build the binary that ships, with its bill of materials and build provenance
+  sbom                write the bill of materials alone (CycloneDX)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +47,8 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         .split_first()
         .map_or(("help", args), |(command, rest)| (command.as_str(), rest));
     match command {
+        "dist" => dist::run(&root()).map(|()| ExitCode::SUCCESS),
+        "sbom" => dist::write_sbom(&root()).map(|()| ExitCode::SUCCESS),
         "pack" => pack::run(rest).map(|()| ExitCode::SUCCESS),
         "public-api" => tidy::write_public_api(&root()),
         "soak" => Ok(test::run_soak(&root(), rest)),
