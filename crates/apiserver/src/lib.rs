@@ -30,7 +30,7 @@ mod table;
 pub mod tls;
 pub mod version;
 mod watch;
-mod websocket;
+pub mod websocket;
 
 pub use aggregate::Aggregator;
 pub use body::{Body, ByteStream};

@@ -18,6 +18,8 @@ use crate::negotiate::header;
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Maximum payload of a control frame.
 const MAX_CONTROL_BYTES: u64 = 125;
+/// Maximum length of a frame: the highest bit must be zero; section 5.2.
+const MAX_LENGTH: u64 = u64::MAX >> 1;
 /// Status code of a normal closure.
 const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
 
@@ -32,14 +34,14 @@ pub(crate) enum Opcode {
 
 /// A control frame that the server handles.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ControlFrame {
+pub enum ControlFrame {
     Ping(Vec<u8>),
     Close,
 }
 
 /// Reads control frames from a stream of bytes.
 #[derive(Debug, Default)]
-pub(crate) struct FrameReader {
+pub struct FrameReader {
     bytes: Vec<u8>,
     /// Number of further bytes that belong to a skipped data frame.
     to_skip: u64,
@@ -48,7 +50,7 @@ pub(crate) struct FrameReader {
 /// A violation of the protocol by the client.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct ProtocolError(&'static str);
+pub struct ProtocolError(&'static str);
 
 /// Whether a request is an upgrade to a WebSocket.
 pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -118,7 +120,7 @@ pub(crate) fn write_close(out: &mut Vec<u8>) {
 
 impl FrameReader {
     /// Adds received bytes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         let skipped = bytes
             .len()
             .min(usize::try_from(self.to_skip).unwrap_or(usize::MAX));
@@ -127,10 +129,13 @@ impl FrameReader {
     }
 
     /// The next control frame; `None` until more bytes come. Data frames are skipped.
-    pub(crate) fn next(&mut self) -> Result<Option<ControlFrame>, ProtocolError> {
+    pub fn next_frame(&mut self) -> Result<Option<ControlFrame>, ProtocolError> {
         while let Some((opcode, masked, start, length)) = head(&self.bytes) {
             if !masked {
                 return Err(ProtocolError("client frame is not masked"));
+            }
+            if length > MAX_LENGTH {
+                return Err(ProtocolError("frame length exceeds 63 bits"));
             }
             if opcode < Opcode::Close as u8 {
                 self.skip(start as u64 + length);
@@ -209,6 +214,16 @@ mod tests {
         frame
     }
 
+    #[test]
+    fn a_length_of_64_bits_is_rejected() {
+        let mut reader = FrameReader::default();
+        reader.push(&[&[0x81, 0xff][..], &[0xff; 8], &[0; 4]].concat());
+        assert_eq!(
+            reader.next_frame(),
+            Err(ProtocolError("frame length exceeds 63 bits"))
+        );
+    }
+
     /// The example of section 1.3.
     #[test]
     fn the_accept_key_is_the_standards_example() {
@@ -270,28 +285,28 @@ mod tests {
             reader.push(&[byte]);
         }
         assert_eq!(
-            reader.next(),
+            reader.next_frame(),
             Ok(Some(ControlFrame::Ping(b"are you there".to_vec())))
         );
-        assert_eq!(reader.next(), Ok(Some(ControlFrame::Close)));
-        assert_eq!(reader.next(), Ok(None));
+        assert_eq!(reader.next_frame(), Ok(Some(ControlFrame::Close)));
+        assert_eq!(reader.next_frame(), Ok(None));
     }
 
     #[test]
     fn long_data_is_skipped_as_it_comes() {
         let mut reader = FrameReader::default();
         reader.push(&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4]);
-        assert_eq!(reader.next(), Ok(None));
+        assert_eq!(reader.next_frame(), Ok(None));
         reader.push(&vec![0; 65535]);
         reader.push(&[0]);
         reader.push(&frame(8, b""));
-        assert_eq!(reader.next(), Ok(Some(ControlFrame::Close)));
+        assert_eq!(reader.next_frame(), Ok(Some(ControlFrame::Close)));
     }
 
     #[test]
     fn an_unmasked_frame_is_an_error() {
         let mut reader = FrameReader::default();
         reader.push(&[0x89, 0]);
-        assert!(reader.next().is_err());
+        assert!(reader.next_frame().is_err());
     }
 }

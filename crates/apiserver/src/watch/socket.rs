@@ -74,7 +74,7 @@ async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, mut events: Watch
 
 /// Handles the client's control frames. Returns whether the connection stays open.
 fn handle_control_frames(reader: &mut FrameReader, out: &mut Vec<u8>) -> io::Result<bool> {
-    while let Some(frame) = reader.next().map_err(io::Error::other)? {
+    while let Some(frame) = reader.next_frame().map_err(io::Error::other)? {
         match frame {
             ControlFrame::Ping(payload) => websocket::write(Opcode::Pong, &payload, out),
             ControlFrame::Close => {
