@@ -16,7 +16,7 @@ mod test;
 mod tidy;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
@@ -28,6 +28,7 @@ usage: cargo xtask <command>
   soak [--minutes N] [--seed N] [--faults LIST] [--max-memory MB] [--max-p99 MS]
                       run a server under load and faults, and check its invariants
   pack [--check]      write the schema pack from the published API types, or compare it
+  fuzz [ARGS]         fuzz the readers of untrusted bytes: --target NAME, --seconds N, --seed N
   dist                build the binary that ships, with its bill of materials and build provenance
   sbom                write the bill of materials alone (CycloneDX)";
 
@@ -47,6 +48,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         .split_first()
         .map_or(("help", args), |(command, rest)| (command.as_str(), rest));
     match command {
+        "fuzz" => fuzz(&root(), rest),
         "dist" => dist::run(&root()).map(|()| ExitCode::SUCCESS),
         "sbom" => dist::write_sbom(&root()).map(|()| ExitCode::SUCCESS),
         "pack" => pack::run(rest).map(|()| ExitCode::SUCCESS),
@@ -56,6 +58,28 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         "test" => test::run(&root(), rest),
         _ => Ok(usage()),
     }
+}
+
+/// Runs the fuzzer, optimized: it then tries several times as many inputs.
+fn fuzz(root: &Path, args: &[String]) -> Result<ExitCode> {
+    let status = Command::new("cargo")
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "--locked",
+            "--package",
+            "setpoint-fuzz",
+            "--",
+        ])
+        .args(args)
+        .current_dir(root)
+        .status()?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn usage() -> ExitCode {

@@ -111,6 +111,11 @@ pub(crate) const CRATES: &[CrateRow] = &[
         may_use: MayUse::AllThatShips,
     },
     row("conformance", DEV_ONLY, &["api", "client", "codec", "schema"]),
+    CrateRow {
+        name: "fuzz",
+        level: DEV_ONLY,
+        may_use: MayUse::AllThatShips,
+    },
     row("reference", DEV_ONLY, &[]),
     CrateRow {
         name: "testkit",

@@ -4,7 +4,7 @@ use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;
 
 /// The registry; the binary that opens the store and the commands on its files; the crates that test and measure it.
-const USERS: &[&str] = &["bench", "cli", "registry", "setpoint", "store", "testkit"];
+const USERS: &[&str] = &["bench", "cli", "fuzz", "registry", "setpoint", "store", "testkit"];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for source in tree

@@ -1,0 +1,46 @@
+//! The targets: one file each, and its line in [`ALL`].
+
+mod apply;
+mod der;
+mod json;
+mod kubeconfig;
+mod patch;
+mod protobuf;
+mod quantity;
+mod selector;
+mod store;
+mod token_file;
+mod websocket;
+mod yaml;
+
+/// A reader of untrusted bytes, with what must hold of any input.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub name: &'static str,
+    /// Roughly how much longer an input takes than one of the fastest targets.
+    pub cost: u64,
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Reads an input; panics if an assertion about it does not hold.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const ALL: &[Target] = &[
+    apply::TARGET,
+    der::TARGET,
+    json::TARGET,
+    kubeconfig::TARGET,
+    patch::TARGET,
+    protobuf::TARGET,
+    quantity::TARGET,
+    selector::TARGET,
+    store::TARGET,
+    token_file::TARGET,
+    websocket::TARGET,
+    yaml::TARGET,
+];
+
+/// The target of a name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    ALL.iter().find(|target| target.name == name)
+}
