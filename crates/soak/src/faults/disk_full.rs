@@ -68,6 +68,11 @@ pub(super) fn inject(soak: &Soak<'_>, _: &mut StdRng) -> Result<Injection> {
     fs::remove_file(&filler)?;
     let started = now();
     while started.elapsed() < NOTICE {
+        if !soak.process.lock().is_running() {
+            let log = soak.process.lock().log_end();
+            soak.violation(format!("a full disk has ended the server: {log}"));
+            break;
+        }
         if is_writable(soak) {
             return Ok(Injection::Recovered(started.elapsed()));
         }

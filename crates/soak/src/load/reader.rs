@@ -18,9 +18,11 @@ const PATHS: [&str; 5] = [
     "/version",
 ];
 
-/// Reads until stopped. A request counts if the server was expected to be up at its start and at its end.
+/// Reads until stopped. A request counts if the server was expected to be up at its start and at its end; of several
+/// failures in a row, the first is reported.
 pub(crate) fn run(soak: &Soak<'_>) {
     let mut session = soak.session(BOB);
+    let mut has_failed = false;
     for path in PATHS.iter().cycle() {
         if soak.control.is_stopped() {
             return;
@@ -32,11 +34,15 @@ pub(crate) fn run(soak: &Soak<'_>) {
         let response = session.send(&Request::new("GET", path).header("Accept", table));
         if was_up && soak.is_up() {
             soak.metrics.record_latency(started.elapsed());
-            match response {
-                Ok(response) if response.status == 200 => {}
-                Ok(response) => soak.violation(format!("GET {path}: {}", response.to_text())),
-                Err(error) => soak.violation(format!("GET {path}: {error}")),
+            let failure = match response {
+                Ok(response) if response.status == 200 => None,
+                Ok(response) => Some(response.to_text()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(failure) = failure.as_ref().filter(|_| !has_failed) {
+                soak.violation(format!("GET {path}: {failure}"));
             }
+            has_failed = failure.is_some();
         }
         sleep(PAUSE);
     }
