@@ -17,7 +17,7 @@ pub use write::write;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedYaml {
     pub tree: Tree,
-    /// One message per duplicate key, in text order: `line 7: key "replicas" already set in map`.
+    /// One message per duplicate key, in text order: `line 7: key "replicas" already set in map`. At most a thousand.
     pub duplicates: Vec<String>,
 }
 

@@ -10,8 +10,15 @@ use setpoint_schema::{Map, Tree};
 use super::{Error, ParsedYaml, scalar};
 use crate::json::MAX_DEPTH;
 
-/// How many nodes aliases may add to a tree.
-const MAX_ALIASED_NODES: usize = 100_000;
+/// Bytes that anchors and aliases may copy: twice the limit of a request body. An alias of a long scalar is a short
+/// text, so that counting nodes alone would let a body grow a thousandfold.
+const MAX_COPIED_BYTES: usize = 6 * 1024 * 1024;
+
+/// Bytes of a node besides its text.
+const NODE_BYTES: usize = size_of::<Tree>();
+
+/// At most this many duplicate keys are reported.
+const MAX_DUPLICATES: usize = 1000;
 
 pub(super) fn first_document(text: &str) -> Result<ParsedYaml, Error> {
     let mut options = Options::default();
@@ -21,7 +28,7 @@ pub(super) fn first_document(text: &str) -> Result<ParsedYaml, Error> {
         text,
         events: Parser::new_from_str_with_options(text, options),
         anchors: HashMap::new(),
-        aliased: 0,
+        copied: 0,
         duplicates: Vec::new(),
     };
     loop {
@@ -43,14 +50,14 @@ pub(super) fn first_document(text: &str) -> Result<ParsedYaml, Error> {
 struct Loader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
-    /// Anchored nodes, with the number of nodes of each.
-    anchors: HashMap<usize, (Tree, usize)>,
-    aliased: usize,
+    anchors: HashMap<usize, SizedNode>,
+    /// Bytes that anchors and aliases have copied.
+    copied: usize,
     duplicates: Vec<String>,
 }
 
-/// A node and the number of nodes in its subtree.
-type CountedNode = (Tree, usize);
+/// A node and the size of its subtree, in bytes.
+type SizedNode = (Tree, usize);
 
 impl<'a> Loader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Error> {
@@ -77,34 +84,44 @@ impl<'a> Loader<'a> {
         })
     }
 
-    fn node(&mut self, (event, _): (Event<'a>, Span), depth: usize) -> Result<CountedNode, Error> {
+    fn node(&mut self, (event, _): (Event<'a>, Span), depth: usize) -> Result<SizedNode, Error> {
         if depth > MAX_DEPTH {
             return Err(Error::Depth);
         }
         let (anchor, node) = match event {
-            Event::Scalar(text, style, anchor, tag) => (anchor, (resolve(text, style, tag.as_deref()), 1)),
+            Event::Scalar(text, style, anchor, tag) => {
+                let size = NODE_BYTES + text.len();
+                (anchor, (resolve(text, style, tag.as_deref()), size))
+            }
             Event::SequenceStart(_, anchor, _) => (anchor, self.list(depth)?),
             Event::MappingStart(_, anchor, _) => (anchor, self.map(depth)?),
             Event::Alias(anchor) => return self.alias(anchor),
-            _ => (0, (Tree::Null, 1)),
+            _ => (0, (Tree::Null, NODE_BYTES)),
         };
         if anchor != 0 {
+            self.count_copy(node.1)?;
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize) -> Result<CountedNode, Error> {
-        let node = self.anchors.get(&anchor).cloned().unwrap_or_default();
-        self.aliased += node.1;
-        if self.aliased > MAX_ALIASED_NODES {
-            return Err(Error::Aliases);
-        }
-        Ok(node)
+    fn alias(&mut self, anchor: usize) -> Result<SizedNode, Error> {
+        let size = self.anchors.get(&anchor).map_or(NODE_BYTES, |node| node.1);
+        self.count_copy(size)?;
+        Ok(self.anchors.get(&anchor).cloned().unwrap_or_default())
     }
 
-    fn list(&mut self, depth: usize) -> Result<CountedNode, Error> {
-        let (mut items, mut size) = (Vec::new(), 1);
+    /// Counts a copy before it is made. Nested anchors copy their nodes several times.
+    fn count_copy(&mut self, bytes: usize) -> Result<(), Error> {
+        self.copied += bytes;
+        match self.copied > MAX_COPIED_BYTES {
+            true => Err(Error::Aliases),
+            false => Ok(()),
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<SizedNode, Error> {
+        let (mut items, mut size) = (Vec::new(), NODE_BYTES);
         loop {
             let event = self.expect_next()?;
             if event.0 == Event::SequenceEnd {
@@ -116,19 +133,19 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<CountedNode, Error> {
-        let (mut map, mut merged, mut size) = (Map::default(), Vec::new(), 1);
+    fn map(&mut self, depth: usize) -> Result<SizedNode, Error> {
+        let (mut map, mut merged, mut size) = (Map::default(), Vec::new(), NODE_BYTES);
         loop {
             let event = self.expect_next()?;
             if event.0 == Event::MappingEnd {
                 break;
             }
             let merges = is_merge(&event.0);
-            let key = self.node(event, depth + 1)?.0;
+            let (key, key_size) = self.node(event, depth + 1)?;
             let value = self.expect_next()?;
             let line = value.1.start.line();
             let (value, value_size) = self.node(value, depth + 1)?;
-            size += value_size + 1;
+            size += key_size + value_size;
             match merges {
                 true => merged.push(value),
                 false => self.set(&mut map, &key, value, line)?,
@@ -140,7 +157,7 @@ impl<'a> Loader<'a> {
 
     fn set(&mut self, map: &mut Map, key: &Tree, value: Tree, line: usize) -> Result<(), Error> {
         let name = key_text(key)?;
-        if map.insert(name, value).is_some() {
+        if map.insert(name, value).is_some() && self.duplicates.len() < MAX_DUPLICATES {
             self.duplicates.push(format!(
                 "line {line}: key {} already set in map",
                 display_key(key)

@@ -54,6 +54,31 @@ fn aliases_cannot_blow_up_a_tree() {
 }
 
 #[test]
+fn aliases_of_a_long_scalar_count_by_its_length() {
+    let aliases = |count: usize| {
+        let list = vec!["*q"; count].join(",");
+        format!("q: &q \"{}\"\nr: [{list}]\n", "v".repeat(1_000_000))
+    };
+    assert!(parse(aliases(4).as_bytes()).is_ok());
+    check_error(&aliases(90_000), "yaml: document contains excessive aliasing");
+}
+
+#[test]
+fn nested_anchors_cannot_blow_up_a_tree() {
+    let depth = 400;
+    let open: String = (0..depth).map(|level| format!("&a{level} [")).collect();
+    let text = format!("{open}\"{}\"{}", "v".repeat(1_000_000), "]".repeat(depth));
+    check_error(&text, "yaml: document contains excessive aliasing");
+}
+
+#[test]
+fn a_map_of_many_keys_is_loaded_in_linear_time() {
+    let keys: String = (0..200_000).map(|at| format!("k{at}: 1\n")).collect();
+    let tree = parse(keys.as_bytes()).unwrap();
+    assert_eq!(tree.as_map().map(Map::len), Some(200_000));
+}
+
+#[test]
 fn block_scalars_keep_their_lines() {
     check("a: |\n  x\n  y\nb: >-\n  x\n  y\n", r#"{"a":"x\ny\n","b":"x y"}"#);
 }
