@@ -234,7 +234,7 @@ impl Walk {
 fn merge_duplicates(map: &mut Map) {
     let mut single: Vec<(CompactString, Tree)> = Vec::with_capacity(map.len());
     let mut indexes = std::collections::HashMap::new();
-    for (key, value) in map.pairs_mut().drain(..) {
+    for (key, value) in std::mem::take(map) {
         match indexes.get(&key) {
             None => {
                 indexes.insert(key.clone(), single.len());
@@ -243,7 +243,7 @@ fn merge_duplicates(map: &mut Map) {
             Some(at) => overlay(&mut single[*at].1, value),
         }
     }
-    *map.pairs_mut() = single;
+    *map = Map::from(single);
 }
 
 fn overlay(earlier: &mut Tree, later: Tree) {

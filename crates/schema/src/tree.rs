@@ -6,6 +6,7 @@
 
 mod de;
 mod equal;
+mod hash;
 mod map;
 mod ser;
 

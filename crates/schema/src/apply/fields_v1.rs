@@ -43,14 +43,16 @@ fn read(fields: &Tree) -> Result<FieldSetNode, InvalidPathElement> {
     let Some(map) = fields.as_map() else {
         return Ok(FieldSetNode::leaf());
     };
-    let mut children = FieldSet::default();
-    for (key, below) in map.iter().filter(|(key, _)| *key != SELF) {
-        if let Some(element) = PathElement::from_text(key)? {
+    let (mut children, mut has_self) = (FieldSet::default(), false);
+    for (key, below) in map.iter() {
+        if key == SELF {
+            has_self = true;
+        } else if let Some(element) = PathElement::from_text(key)? {
             children.push(element, read(below)?);
         }
     }
     let mut node = FieldSetNode::of(children);
-    node.member = node.children.is_empty() || map.contains_key(SELF);
+    node.member = has_self || node.children.is_empty();
     Ok(node)
 }
 

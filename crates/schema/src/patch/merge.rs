@@ -51,7 +51,7 @@ pub(super) fn join<E>(
 ) -> Result<(), E> {
     patch.sort_unstable_by_key(|(key, _)| *key);
     sort(original);
-    let mut rest = std::mem::take(original.pairs_mut()).into_iter().peekable();
+    let mut rest = std::mem::take(original).into_iter().peekable();
     let mut joined: Vec<Pair> = Vec::with_capacity(rest.len() + patch.len());
     for (key, value) in patch {
         while let Some(pair) = rest.next_if(|(other, _)| other.as_str() < key) {
@@ -63,7 +63,7 @@ pub(super) fn join<E>(
         }
     }
     joined.extend(rest);
-    *original.pairs_mut() = joined;
+    *original = Map::from(joined);
     Ok(())
 }
 

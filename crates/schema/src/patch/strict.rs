@@ -14,8 +14,8 @@ const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 /// The strict errors of a merge patch or a strategic merge patch, in input order.
 pub fn merge_strict_errors(patch: &Tree) -> Vec<String> {
     let mut errors = Vec::new();
-    duplicates(patch, "", &mut |path| {
-        push_unique(&mut errors, format!("duplicate field \"{path}\""))
+    duplicates(patch, &mut String::new(), &mut |path| {
+        push_unique(&mut errors, || format!("duplicate field \"{path}\""))
     });
     errors
 }
@@ -28,39 +28,48 @@ pub fn json_strict_errors(patch: &Tree) -> Vec<String> {
         for (key, again) in keys_with_duplicates(map) {
             let path = format!("[{at}].{key}");
             if !MEMBERS.contains(&key) {
-                push_unique(&mut errors, format!("json patch unknown field \"{path}\""));
+                push_unique(&mut errors, || format!("json patch unknown field \"{path}\""));
             } else if again {
-                push_unique(&mut errors, format!("json patch duplicate field \"{path}\""));
+                push_unique(&mut errors, || format!("json patch duplicate field \"{path}\""));
             }
         }
     }
     errors
 }
 
-fn push_unique(errors: &mut Vec<String>, error: String) {
-    if errors.len() < MAX_ERRORS && !errors.contains(&error) {
+fn push_unique(errors: &mut Vec<String>, error: impl FnOnce() -> String) {
+    if errors.len() >= MAX_ERRORS {
+        return;
+    }
+    let error = error();
+    if !errors.contains(&error) {
         errors.push(error);
     }
 }
 
-fn duplicates(value: &Tree, path: &str, found: &mut impl FnMut(&str)) {
+/// Visits the value at a path, which is the same again when this returns. It is not copied for each value, since a key
+/// may be as long as the patch.
+fn duplicates(value: &Tree, path: &mut String, found: &mut impl FnMut(&str)) {
+    let length = path.len();
     match value {
         Tree::Map(map) => {
             for ((key, again), value) in keys_with_duplicates(map).into_iter().zip(map.values()) {
-                let path = if path.is_empty() {
-                    key.to_owned()
-                } else {
-                    format!("{path}.{key}")
-                };
-                if again {
-                    found(&path);
+                if length > 0 {
+                    path.push('.');
                 }
-                duplicates(value, &path, found);
+                path.push_str(key);
+                if again {
+                    found(path);
+                }
+                duplicates(value, path, found);
+                path.truncate(length);
             }
         }
         Tree::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                duplicates(item, &format!("{path}[{at}]"), found);
+                path.push_str(&format!("[{at}]"));
+                duplicates(item, path, found);
+                path.truncate(length);
             }
         }
         _ => {}

@@ -1,52 +1,75 @@
 //! The map of a tree: key-value pairs in input order.
 //!
 //! Lookups scan. Objects of this API have a few dozen keys at most where it matters, and a scan over neighbouring
-//! pairs beats hashing there. Parsing may leave the same key twice, so that strict decoding can report it; every
-//! lookup here returns the last pair with a key, since that is the one that counts.
+//! pairs beats hashing there. A map with many pairs is indexed by key once it is looked up often, so that the time of a
+//! request does not grow with the square of a map that the client sent. Parsing may leave the same key twice, so that
+//! strict decoding can report it; every lookup here returns the last pair with a key, since that is the one that counts.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use compact_str::CompactString;
 
 use super::Tree;
 
+/// A map with more pairs may be indexed.
+const INDEXED_PAIRS: usize = 128;
+
+/// Lookups of a map with many pairs that scan it, before it is indexed: building the index costs about as much.
+const SCANS_BEFORE_INDEX: u32 = 32;
+
+/// A key and its value.
+type Pair = (CompactString, Tree);
+
 /// Key-value pairs in input order, possibly with duplicate keys.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Map {
-    pairs: Vec<(CompactString, Tree)>,
+    pairs: Pairs,
+}
+
+/// The pairs. A map with few pairs takes no more space than their vector.
+#[derive(Clone)]
+enum Pairs {
+    Few(Vec<Pair>),
+    Many(Box<IndexedPairs>),
+}
+
+/// Many pairs, and the last position of each key once it is known.
+#[derive(Default)]
+struct IndexedPairs {
+    pairs: Vec<Pair>,
+    /// Emptied when a pair changes its position.
+    positions: OnceLock<HashMap<CompactString, usize>>,
+    /// Lookups that scanned the pairs since the last change of positions.
+    scans: AtomicU32,
 }
 
 impl Map {
     pub fn with_capacity(capacity: usize) -> Self {
-        Map {
-            pairs: Vec::with_capacity(capacity),
-        }
+        Map::from(Vec::with_capacity(capacity))
     }
 
     pub fn len(&self) -> usize {
-        self.pairs.len()
+        self.pairs().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+        self.pairs().is_empty()
     }
 
     pub fn get(&self, key: &str) -> Option<&Tree> {
-        self.pairs
-            .iter()
-            .rev()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value)
+        self.position(key).map(|at| &self.pairs()[at].1)
     }
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
-        self.pairs
-            .iter_mut()
-            .rev()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value)
+        let at = self.position(key)?;
+        Some(&mut self.slots_mut()[at].1)
     }
 
     pub fn contains_key(&self, key: &str) -> bool {
-        self.get(key).is_some()
+        self.position(key).is_some()
     }
 
     /// Sets a key, keeping its position if it has one, and returns the old value.
@@ -55,7 +78,7 @@ impl Map {
         match self.get_mut(&key) {
             Some(old) => Some(std::mem::replace(old, value)),
             None => {
-                self.pairs.push((key, value));
+                self.push(key, value);
                 None
             }
         }
@@ -63,86 +86,197 @@ impl Map {
 
     /// Adds a pair at the end without looking up the key: for parsers, which must keep duplicates.
     pub fn push(&mut self, key: impl Into<CompactString>, value: impl Into<Tree>) {
-        self.pairs.push((key.into(), value.into()));
+        *self.push_null(key.into()) = value.into();
     }
 
     /// Adds a null at the end without looking up the key, to be filled in place.
     pub fn push_null(&mut self, key: CompactString) -> &mut Tree {
-        &mut self.pairs.push_mut((key, Tree::Null)).1
+        if let Pairs::Few(pairs) = &mut self.pairs
+            && pairs.len() >= INDEXED_PAIRS
+        {
+            self.pairs = Pairs::from(std::mem::take(pairs));
+        }
+        let pairs = match &mut self.pairs {
+            Pairs::Few(pairs) => pairs,
+            Pairs::Many(many) => {
+                let at = many.pairs.len();
+                if let Some(positions) = many.positions.get_mut() {
+                    positions.insert(key.clone(), at);
+                }
+                &mut many.pairs
+            }
+        };
+        &mut pairs.push_mut((key, Tree::Null)).1
     }
 
     /// Removes every pair with the key and returns the last one's value.
     pub fn remove(&mut self, key: &str) -> Option<Tree> {
-        let mut removed = None;
-        while let Some(at) = self.pairs.iter().position(|(name, _)| name == key) {
-            removed = Some(self.pairs.remove(at).1);
+        let last = self.position(key)?;
+        let pairs = self.pairs_mut();
+        let value = pairs.remove(last).1;
+        if pairs[..last].iter().any(|(name, _)| name == key) {
+            pairs.retain(|(name, _)| name != key);
         }
-        removed
+        Some(value)
     }
 
     /// The value of a key; an absent key is added with a null.
     pub fn entry(&mut self, key: &str) -> &mut Tree {
-        let at = self
-            .pairs
-            .iter()
-            .rposition(|(name, _)| name == key)
-            .unwrap_or_else(|| {
-                self.pairs.push((key.into(), Tree::Null));
-                self.pairs.len() - 1
-            });
-        &mut self.pairs[at].1
+        match self.position(key) {
+            Some(at) => &mut self.slots_mut()[at].1,
+            None => self.push_null(key.into()),
+        }
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Tree)> + ExactSizeIterator {
-        self.pairs.iter().map(|(key, value)| (key.as_str(), value))
+        self.pairs().iter().map(|(key, value)| (key.as_str(), value))
     }
 
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Tree)> + ExactSizeIterator {
-        self.pairs.iter_mut().map(|(key, value)| (key.as_str(), value))
+        self.slots_mut()
+            .iter_mut()
+            .map(|(key, value)| (key.as_str(), value))
     }
 
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        self.pairs.iter().map(|(key, _)| key.as_str())
+        self.pairs().iter().map(|(key, _)| key.as_str())
     }
 
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Tree> + ExactSizeIterator {
-        self.pairs.iter().map(|(_, value)| value)
+        self.pairs().iter().map(|(_, value)| value)
     }
 
     /// Keeps the pairs for which the function returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Tree) -> bool) {
-        self.pairs.retain_mut(|(key, value)| keep(key, value));
+        self.pairs_mut().retain_mut(|(key, value)| keep(key, value));
     }
 
     /// The pairs, in order.
-    pub fn pairs(&self) -> &[(CompactString, Tree)] {
-        &self.pairs
+    pub fn pairs(&self) -> &[Pair] {
+        match &self.pairs {
+            Pairs::Few(pairs) => pairs,
+            Pairs::Many(many) => &many.pairs,
+        }
     }
 
-    /// The pairs, to be reordered or changed in place.
-    pub fn pairs_mut(&mut self) -> &mut Vec<(CompactString, Tree)> {
-        &mut self.pairs
+    /// The pairs, to be reordered or changed in place. To replace all of them, make a new map.
+    pub fn pairs_mut(&mut self) -> &mut Vec<Pair> {
+        match &mut self.pairs {
+            Pairs::Few(pairs) => pairs,
+            Pairs::Many(many) => {
+                many.positions.take();
+                many.scans = AtomicU32::new(0);
+                &mut many.pairs
+            }
+        }
+    }
+
+    /// The pairs, whose keys and positions the caller keeps.
+    fn slots_mut(&mut self) -> &mut [Pair] {
+        match &mut self.pairs {
+            Pairs::Few(pairs) => pairs,
+            Pairs::Many(many) => &mut many.pairs,
+        }
+    }
+
+    /// The position of the last pair with a key.
+    fn position(&self, key: &str) -> Option<usize> {
+        match &self.pairs {
+            Pairs::Few(pairs) => scan(pairs, key),
+            Pairs::Many(many) => many.position(key),
+        }
+    }
+}
+
+fn scan(pairs: &[Pair], key: &str) -> Option<usize> {
+    pairs.iter().rposition(|(name, _)| name == key)
+}
+
+// === impl IndexedPairs ===
+
+impl IndexedPairs {
+    fn position(&self, key: &str) -> Option<usize> {
+        if let Some(positions) = self.positions.get() {
+            return positions.get(key).copied();
+        }
+        if self.scans.fetch_add(1, Ordering::Relaxed) < SCANS_BEFORE_INDEX {
+            return scan(&self.pairs, key);
+        }
+        let positions = self.positions.get_or_init(|| {
+            let pairs = self.pairs.iter().enumerate();
+            pairs.map(|(at, (key, _))| (key.clone(), at)).collect()
+        });
+        positions.get(key).copied()
+    }
+}
+
+impl Clone for IndexedPairs {
+    /// A copy, which is indexed again if it is looked up often.
+    fn clone(&self) -> Self {
+        IndexedPairs {
+            pairs: self.pairs.clone(),
+            ..IndexedPairs::default()
+        }
     }
 }
 
 // === impl conversions ===
 
-impl<K: Into<CompactString>, V: Into<Tree>> FromIterator<(K, V)> for Map {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        Map {
-            pairs: pairs
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
+impl Default for Pairs {
+    fn default() -> Self {
+        Pairs::Few(Vec::new())
+    }
+}
+
+impl From<Vec<Pair>> for Pairs {
+    fn from(pairs: Vec<Pair>) -> Self {
+        match pairs.len() {
+            0..INDEXED_PAIRS => Pairs::Few(pairs),
+            _ => Pairs::Many(Box::new(IndexedPairs {
+                pairs,
+                ..IndexedPairs::default()
+            })),
         }
     }
 }
 
+impl From<Vec<Pair>> for Map {
+    fn from(pairs: Vec<Pair>) -> Self {
+        Map {
+            pairs: Pairs::from(pairs),
+        }
+    }
+}
+
+impl<K: Into<CompactString>, V: Into<Tree>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let pairs = pairs.into_iter();
+        let pairs: Vec<Pair> = pairs.map(|(key, value)| (key.into(), value.into())).collect();
+        Map::from(pairs)
+    }
+}
+
 impl IntoIterator for Map {
-    type Item = (CompactString, Tree);
-    type IntoIter = std::vec::IntoIter<(CompactString, Tree)>;
+    type Item = Pair;
+    type IntoIter = std::vec::IntoIter<Pair>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.pairs.into_iter()
+        let pairs = match self.pairs {
+            Pairs::Few(pairs) => pairs,
+            Pairs::Many(many) => many.pairs,
+        };
+        pairs.into_iter()
+    }
+}
+
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        self.pairs() == other.pairs()
+    }
+}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").field("pairs", &self.pairs()).finish()
     }
 }

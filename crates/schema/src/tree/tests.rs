@@ -40,6 +40,29 @@ fn a_key_keeps_its_position_when_set_again() {
     assert_eq!(map.keys().collect::<Vec<_>>(), ["b", "a", "c"]);
 }
 
+#[test]
+fn a_map_of_many_pairs_is_looked_up_by_an_index() {
+    const MANY: i64 = 100_000;
+    let mut map: Map = (0..MANY).map(|at| (at.to_string(), at)).collect();
+    for at in 0..MANY {
+        *map.entry(&at.to_string()) = Tree::Int(-at);
+    }
+    for at in MANY..2 * MANY {
+        assert_eq!(map.insert(at.to_string(), at), None);
+    }
+    map.push("7", 70);
+    assert_eq!(map.get("7"), Some(&Tree::Int(70)));
+    assert_eq!(map.remove("7"), Some(Tree::Int(70)));
+    assert_eq!((map.get("7"), map.get("8")), (None, Some(&Tree::Int(-8))));
+    map.retain(|key, _| key != "8");
+    assert_eq!(
+        (map.get("8"), map.get("199999")),
+        (None, Some(&Tree::Int(199_999)))
+    );
+    let (left, right) = (Tree::Map(map.clone()), Tree::Map(map.into_iter().rev().collect()));
+    assert!(left.semantic_eq(&right));
+}
+
 #[track_caller]
 fn check_same(left: &str, right: &str, expected: bool) {
     let parse = |text: &str| serde_json::from_str::<Tree>(text).unwrap();

@@ -558,3 +558,20 @@ fn a_field_changed_since_the_client_side_apply_is_a_conflict() {
     let why = r#"Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using v1: .spec.s"#;
     applied_by_the_client().rejects("kubectl", r#"{"spec":{"n":2,"s":"z"}}"#, why);
 }
+
+#[test]
+fn long_lists_are_merged_in_linear_time() {
+    let ports = |numbers: &mut dyn Iterator<Item = usize>| {
+        let ports: Vec<_> = numbers.map(|port| json!({"port": port})).collect();
+        json!({"spec": {"ports": ports}}).to_string()
+    };
+    const MANY: usize = 30_000;
+    let mut object = object();
+    object.try_apply("a", &ports(&mut (0..MANY)), Force::No).unwrap();
+    object
+        .try_apply("b", &ports(&mut (0..MANY).rev()), Force::No)
+        .unwrap();
+    object.try_apply("a", &ports(&mut (0..1)), Force::No).unwrap();
+    let left = object.tree.at(&["spec", "ports"]).and_then(Tree::as_list);
+    assert_eq!(left.map(<[Tree]>::len), Some(MANY));
+}

@@ -1,4 +1,8 @@
 //! Merging of lists in a strategic merge patch.
+//!
+//! Elements are matched by hashing their keys: a list may be as long as the request body allows.
+
+use std::collections::{HashMap, HashSet};
 
 use super::super::copy::{copy, copy_map};
 use super::super::error::Error;
@@ -39,7 +43,8 @@ pub(super) fn delete(original: &mut Vec<Tree>, values: &[Tree], meta: &PatchMeta
     match elements(original, values)? {
         ElementKind::Maps => merge_maps(original, values, meta),
         ElementKind::Scalars => {
-            original.retain(|value| !values.contains(value));
+            let deleted: HashSet<&Tree> = values.iter().collect();
+            original.retain(|value| !deleted.contains(value));
             Ok(())
         }
     }
@@ -69,19 +74,12 @@ pub(super) fn elements(original: &[Tree], patch: &[Tree]) -> Result<ElementKind,
 }
 
 fn merge_scalars(original: &mut Vec<Tree>, patch: &[Tree], meta: &PatchMeta<'_>) -> Result<(), Error> {
-    let server_order = original.clone();
-    let mut merged: Vec<Tree> = Vec::with_capacity(original.len() + patch.len());
-    for item in original.drain(..).chain(patch.iter().cloned()) {
-        if !merged.contains(&item) {
-            merged.push(item);
-        }
-    }
-    *original = arrange(
-        merged,
-        &order::keys(patch, meta.merge_key)?,
-        &server_order,
-        meta.merge_key,
-    )?;
+    let server_order = std::mem::take(original);
+    let mut seen = HashSet::with_capacity(server_order.len() + patch.len());
+    let all = server_order.iter().chain(patch);
+    let merged: Vec<Tree> = all.filter(|item| seen.insert(*item)).cloned().collect();
+    let patch_order = order::keys(patch, meta.merge_key)?;
+    *original = arrange(merged, &patch_order, &server_order, meta.merge_key)?;
     Ok(())
 }
 
@@ -96,21 +94,30 @@ fn merge_maps(original: &mut Vec<Tree>, patch: &[Tree], meta: &PatchMeta<'_>) ->
         .iter()
         .filter_map(|element| element.get(key).cloned())
         .collect::<Vec<_>>();
+    let mut positions = first_positions(original, &server_order, key);
     let mut patch_keys = Vec::with_capacity(patch.len());
     for element in patch {
         let value = element.get(key).ok_or_else(|| no_merge_key(element, key))?;
         patch_keys.push(value);
-        match original
-            .iter_mut()
-            .find(|other| other.get(key) == Some(value))
-            .and_then(Tree::as_map_mut)
-        {
+        let at = *positions.entry(value).or_insert(original.len());
+        match original.get_mut(at).and_then(Tree::as_map_mut) {
             Some(other) => merge_map(other, element, meta.kind)?,
             None => original.push(copy_map(element).into()),
         }
     }
     *original = arrange(std::mem::take(original), &patch_keys, &server_order, Some(key))?;
     Ok(())
+}
+
+/// The position of the first element with each key. `keys` are those of the elements that have one.
+fn first_positions<'k>(elements: &[Tree], keys: &'k [Tree], key: &str) -> HashMap<&'k Tree, usize> {
+    let keyed = elements.iter().enumerate();
+    let keyed = keyed.filter(|(_, element)| element.get(key).is_some());
+    let mut positions = HashMap::with_capacity(keys.len());
+    for ((at, _), value) in keyed.zip(keys) {
+        positions.entry(value).or_insert(at);
+    }
+    positions
 }
 
 /// Applies the elements with directives, and returns the elements still to be merged.
@@ -120,7 +127,7 @@ fn apply_directives<'p>(
     key: &str,
 ) -> Result<Vec<&'p Map>, Error> {
     let mut rest = Vec::with_capacity(patch.len());
-    let mut replace = false;
+    let (mut deleted, mut replace) = (HashSet::new(), false);
     for element in patch {
         let element = element
             .as_map()
@@ -132,8 +139,7 @@ fn apply_directives<'p>(
             None => rest.push(element),
             Some((_, Some(REPLACE))) => replace = true,
             Some((_, Some(DELETE))) => {
-                let value = element.get(key).ok_or_else(|| no_merge_key(element, key))?;
-                original.retain(|other| other.get(key) != Some(value));
+                deleted.insert(element.get(key).ok_or_else(|| no_merge_key(element, key))?);
             }
             Some((_, Some(MERGE))) => {
                 return Err(Error::unmergeable(
@@ -142,6 +148,9 @@ fn apply_directives<'p>(
             }
             Some((directive, _)) => return Err(directive::unknown(directive, element)),
         }
+    }
+    if !deleted.is_empty() {
+        original.retain(|other| !other.get(key).is_some_and(|value| deleted.contains(value)));
     }
     if replace {
         *original = rest.drain(..).map(|element| copy_map(element).into()).collect();

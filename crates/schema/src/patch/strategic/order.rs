@@ -4,6 +4,8 @@
 //! keep their own order, and each is before the first of the patch's elements that it preceded in the object. For example,
 //! with `s1 a s2 b` in the object and the order `b a`, the list becomes `s1 s2 b a`.
 
+use std::collections::{HashMap, HashSet};
+
 use super::super::copy::last_pairs;
 use super::super::error::Error;
 use super::super::go_text::go_list;
@@ -18,8 +20,8 @@ pub(super) fn merge_ordered_lists<'p>(
     original: &mut Map,
     patch: &'p Map,
     kind: ValueKind<'_>,
-) -> Result<Vec<&'p str>, Error> {
-    let mut merged = Vec::new();
+) -> Result<HashSet<&'p str>, Error> {
+    let mut merged = HashSet::new();
     for (key, order) in last_pairs(patch) {
         if !key.starts_with(SET_ORDER) {
             continue;
@@ -29,7 +31,7 @@ pub(super) fn merge_ordered_lists<'p>(
             .ok_or_else(|| wrong_type("[]interface {}", order))?;
         let name = list_name(key)?;
         merge_ordered(original, patch, (name, order), kind)?;
-        merged.push(name);
+        merged.insert(name);
     }
     Ok(merged)
 }
@@ -134,10 +136,12 @@ pub(super) fn arrange(
     merge_key: Option<&str>,
 ) -> Result<Vec<Tree>, Error> {
     let (mut named, mut server_only) = (Vec::new(), Vec::new());
+    let in_patch = first_positions(patch.iter().copied());
+    let in_object = first_positions(server.iter());
     for element in merged {
         let key = key_of(&element, merge_key)?;
-        let in_server = server.iter().position(|other| other == key);
-        match patch.iter().position(|other| *other == key) {
+        let in_server = in_object.get(key).copied();
+        match in_patch.get(key).copied() {
             Some(at) => named.push((at, in_server, element)),
             None => server_only.push((in_server, element)),
         }
@@ -145,6 +149,14 @@ pub(super) fn arrange(
     named.sort_by_key(|(at, _, _)| *at);
     server_only.sort_by_key(|(in_server, _)| *in_server);
     Ok(interleave(server_only, named))
+}
+
+/// The first position of each key.
+fn first_positions<'t>(
+    keys: impl DoubleEndedIterator<Item = &'t Tree> + ExactSizeIterator,
+) -> HashMap<&'t Tree, usize> {
+    // Of several entries with one key the last inserted stays.
+    keys.enumerate().rev().map(|(at, key)| (key, at)).collect()
 }
 
 fn interleave(

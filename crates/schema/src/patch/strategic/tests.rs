@@ -361,3 +361,53 @@ fn the_patch_is_an_object_or_null() {
         ),
     );
 }
+
+/// A list of this many elements is matched by key; comparing each with each would take hours.
+const MANY: usize = 30_000;
+
+fn secrets(numbers: impl Iterator<Item = usize>) -> Value {
+    let list: Vec<Value> = numbers.map(|at| json!({"name": format!("s{at}")})).collect();
+    json!({"imagePullSecrets": list})
+}
+
+#[test]
+fn long_lists_are_merged_in_linear_time() {
+    let live = json!({"spec": secrets(0..MANY)});
+    let reversed = json!({"spec": secrets((0..MANY).rev())});
+    check(live.clone(), reversed.clone(), reversed.clone());
+    let mut ordered = reversed.clone();
+    ordered["spec"]["$setElementOrder/imagePullSecrets"] = reversed["spec"]["imagePullSecrets"].clone();
+    check(live, ordered, reversed);
+}
+
+#[test]
+fn many_elements_are_deleted_in_linear_time() {
+    let mut patch = secrets(1..MANY);
+    let elements = patch["imagePullSecrets"].as_array_mut().unwrap();
+    for element in elements {
+        element["$patch"] = json!("delete");
+    }
+    check(
+        json!({"spec": secrets(0..MANY)}),
+        json!({"spec": patch}),
+        json!({"spec": secrets(0..1)}),
+    );
+}
+
+#[test]
+fn long_lists_of_strings_are_merged_and_deleted_from_in_linear_time() {
+    let names = |numbers: &mut dyn Iterator<Item = usize>| -> Value {
+        numbers.map(|at| json!(format!("f{at}"))).collect()
+    };
+    let live = json!({"metadata": {"finalizers": names(&mut (0..MANY))}});
+    check(
+        live.clone(),
+        json!({"metadata": {"finalizers": names(&mut (MANY..2 * MANY))}}),
+        json!({"metadata": {"finalizers": names(&mut (MANY..2 * MANY).chain(0..MANY))}}),
+    );
+    check(
+        live,
+        json!({"metadata": {"$deleteFromPrimitiveList/finalizers": names(&mut (1..MANY))}}),
+        json!({"metadata": {"finalizers": ["f0"]}}),
+    );
+}
