@@ -9,6 +9,10 @@ use std::rc::Rc;
 
 use compact_str::CompactString;
 
+/// Bytes of messages after which further errors are not collected: an object with a million invalid fields is rejected
+/// with the first of them.
+const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+
 /// One validation error: the field path, the type of the error and its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -49,10 +53,18 @@ pub enum ErrorType {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Errors {
-    list: Rc<RefCell<Vec<FieldError>>>,
+    collected: Rc<RefCell<ErrorList>>,
     path: Option<Rc<FieldPath>>,
     /// Whether the collector tracks paths at all.
     tracks_path: bool,
+}
+
+/// The errors of all copies of a collector.
+#[derive(Debug, Default)]
+struct ErrorList {
+    list: Vec<FieldError>,
+    /// Length of the paths and messages in the list.
+    bytes: usize,
 }
 
 /// The field path of a collector, linked from the last step back to the root. Its text is built only for an error.
@@ -74,7 +86,7 @@ enum Step {
 impl Default for Errors {
     fn default() -> Self {
         Self {
-            list: Rc::default(),
+            collected: Rc::default(),
             path: None,
             tracks_path: true,
         }
@@ -94,7 +106,7 @@ impl Errors {
     /// The same collector at the root: for errors about the object as a whole.
     pub fn root(&self) -> Errors {
         Errors {
-            list: self.list.clone(),
+            collected: self.collected.clone(),
             path: None,
             tracks_path: self.tracks_path,
         }
@@ -125,7 +137,7 @@ impl Errors {
             Rc::new(FieldPath { parent, step: step() })
         };
         Errors {
-            list: self.list.clone(),
+            collected: self.collected.clone(),
             path: self.tracks_path.then(path),
             tracks_path: self.tracks_path,
         }
@@ -137,132 +149,144 @@ impl Errors {
     }
 
     pub fn required(&self, detail: &str) {
-        self.report(
-            ErrorType::Required,
-            with_detail("Required value".to_owned(), detail),
-        );
+        self.report(ErrorType::Required, || {
+            with_detail("Required value".to_owned(), detail)
+        });
     }
 
     /// The value is printed as JSON: pass strings as `&str`, numbers as numbers.
     pub fn invalid(&self, value: impl DisplayJson, detail: &str) {
-        self.report(
-            ErrorType::Invalid,
-            with_detail(format!("Invalid value: {}", value.display_json()), detail),
-        );
+        self.report(ErrorType::Invalid, || {
+            with_detail(format!("Invalid value: {}", value.display_json()), detail)
+        });
     }
 
     /// The value is invalid as a whole and too large to print (upstream: `field.OmitValueType`).
     pub fn invalid_omitting_value(&self, detail: &str) {
-        self.report(
-            ErrorType::Invalid,
-            with_detail("Invalid value".to_owned(), detail),
-        );
+        self.report(ErrorType::Invalid, || {
+            with_detail("Invalid value".to_owned(), detail)
+        });
     }
 
     /// The supported values are listed in the order of the slice.
     pub fn not_supported(&self, value: impl DisplayJson, supported: &[&str]) {
-        let mut message = format!("Unsupported value: {}", value.display_json());
-        if !supported.is_empty() {
-            let list: Vec<String> = supported.iter().map(DisplayJson::display_json).collect();
-            let _ = write!(message, ": supported values: {}", list.join(", "));
-        }
-        self.report(ErrorType::NotSupported, message);
+        self.report(ErrorType::NotSupported, || {
+            let mut message = format!("Unsupported value: {}", value.display_json());
+            if !supported.is_empty() {
+                let list: Vec<String> = supported.iter().map(DisplayJson::display_json).collect();
+                let _ = write!(message, ": supported values: {}", list.join(", "));
+            }
+            message
+        });
     }
 
     pub fn duplicate(&self, value: impl DisplayJson) {
-        self.report(
-            ErrorType::Duplicate,
-            format!("Duplicate value: {}", value.display_json()),
-        );
+        self.report(ErrorType::Duplicate, || {
+            format!("Duplicate value: {}", value.display_json())
+        });
     }
 
     pub fn not_found(&self, value: impl DisplayJson) {
-        self.report(
-            ErrorType::NotFound,
-            format!("Not found: {}", value.display_json()),
-        );
+        self.report(ErrorType::NotFound, || {
+            format!("Not found: {}", value.display_json())
+        });
     }
 
     /// The value is not found, with a detail on where it was expected.
     pub fn not_found_with_detail(&self, value: impl DisplayJson, detail: &str) {
-        let message = format!("Not found: {}", value.display_json());
-        self.report(ErrorType::NotFound, with_detail(message, detail));
+        self.report(ErrorType::NotFound, || {
+            with_detail(format!("Not found: {}", value.display_json()), detail)
+        });
     }
 
     pub fn forbidden(&self, detail: &str) {
-        self.report(ErrorType::Forbidden, with_detail("Forbidden".to_owned(), detail));
+        self.report(ErrorType::Forbidden, || {
+            with_detail("Forbidden".to_owned(), detail)
+        });
     }
 
     /// The value is a duplicate, with a detail on what it duplicates.
     pub fn duplicate_with_detail(&self, value: impl DisplayJson, detail: &str) {
-        let message = format!("Duplicate value: {}", value.display_json());
-        self.report(ErrorType::Duplicate, with_detail(message, detail));
+        self.report(ErrorType::Duplicate, || {
+            with_detail(format!("Duplicate value: {}", value.display_json()), detail)
+        });
     }
 
     /// The value has another type than the field.
     pub fn type_invalid(&self, value: impl DisplayJson, detail: &str) {
-        let message = format!("Invalid value: {}", value.display_json());
-        self.report(ErrorType::TypeInvalid, with_detail(message, detail));
+        self.report(ErrorType::TypeInvalid, || {
+            with_detail(format!("Invalid value: {}", value.display_json()), detail)
+        });
     }
 
     pub fn too_long(&self, max_bytes: usize) {
-        self.report(
-            ErrorType::TooLong,
-            format!("Too long: may not be more than {max_bytes} bytes"),
-        );
+        self.report(ErrorType::TooLong, || {
+            format!("Too long: may not be more than {max_bytes} bytes")
+        });
     }
 
     /// The value has too many characters, as opposed to bytes.
     pub fn too_long_characters(&self, max: usize) {
-        self.report(
-            ErrorType::TooLong,
-            format!("Too long: may not be more than {max} characters"),
-        );
+        self.report(ErrorType::TooLong, || {
+            format!("Too long: may not be more than {max} characters")
+        });
     }
 
     pub fn too_many(&self, count: usize, max: usize) {
         let noun = if max == 1 { "item" } else { "items" };
-        self.report(
-            ErrorType::TooMany,
-            format!("Too many: {count}: must have at most {max} {noun}"),
-        );
+        self.report(ErrorType::TooMany, || {
+            format!("Too many: {count}: must have at most {max} {noun}")
+        });
     }
 
     pub fn internal(&self, detail: impl Display) {
-        self.report(ErrorType::Internal, format!("Internal error: {detail}"));
+        self.report(ErrorType::Internal, || format!("Internal error: {detail}"));
     }
 
     /// Adds an error that has its path and message already.
     pub fn push(&self, error: FieldError) {
-        self.list.borrow_mut().push(error);
+        let mut collected = self.collected.borrow_mut();
+        if collected.bytes < MAX_MESSAGE_BYTES {
+            collected.bytes += error.path.len() + error.message.len();
+            collected.list.push(error);
+        }
+    }
+
+    /// Whether further errors are not collected.
+    pub fn is_full(&self) -> bool {
+        self.collected.borrow().bytes >= MAX_MESSAGE_BYTES
     }
 
     /// Whether an error of one of these types was reported.
     pub fn has_any(&self, types: &[ErrorType]) -> bool {
-        self.list
+        self.collected
             .borrow()
+            .list
             .iter()
             .any(|error| types.contains(&error.error_type))
     }
 
     pub fn is_empty(&self) -> bool {
-        self.list.borrow().is_empty()
+        self.collected.borrow().list.is_empty()
     }
 
     /// The number of errors so far, at any path: a rule may compare it to detect whether another rule reported one.
     pub fn len(&self) -> usize {
-        self.list.borrow().len()
+        self.collected.borrow().list.len()
     }
 
     pub fn into_vec(self) -> Vec<FieldError> {
-        self.list.take()
+        self.collected.take().list
     }
 
-    fn report(&self, error_type: ErrorType, message: String) {
-        self.list.borrow_mut().push(FieldError {
+    fn report(&self, error_type: ErrorType, message: impl FnOnce() -> String) {
+        if self.is_full() {
+            return;
+        }
+        self.push(FieldError {
             path: self.path(),
             error_type,
-            message,
+            message: message(),
         });
     }
 }
@@ -331,6 +355,19 @@ impl<T: serde::Serialize + ?Sized> DisplayJson for T {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_are_collected_up_to_a_limit_of_bytes() {
+        let errors = Errors::default();
+        for index in 0..1000 {
+            errors
+                .at("spec")
+                .index(index)
+                .invalid("x".repeat(10_000), "is wrong");
+        }
+        assert!(errors.is_full());
+        assert_eq!(errors.len(), 105);
+    }
 
     #[test]
     fn a_collector_without_paths_still_counts_errors() {

@@ -1,5 +1,7 @@
 //! The constructors of [`Status`], one for each kind of error (upstream: `apimachinery/pkg/api/errors`).
 
+use std::collections::HashSet;
+
 use super::{Details, Status, StatusCause};
 use crate::field::FieldError;
 use crate::gvk::{GroupResource, Gvk};
@@ -109,15 +111,13 @@ impl Status {
     /// The object violates validation rules of its kind.
     pub fn invalid(gvk: &Gvk, name: &str, errors: &[FieldError]) -> Self {
         // An error that two rules report is listed once.
-        let mut lines: Vec<String> = Vec::with_capacity(errors.len());
-        let mut causes: Vec<StatusCause> = Vec::with_capacity(errors.len());
-        for error in errors {
-            let line = error.to_string();
-            if !lines.contains(&line) {
-                lines.push(line);
-                causes.push(error.into());
-            }
-        }
+        let mut seen = HashSet::with_capacity(errors.len());
+        let (causes, lines): (Vec<StatusCause>, Vec<String>) = errors
+            .iter()
+            .map(|error| (error, error.to_string()))
+            .filter(|(_, line)| seen.insert(line.clone()))
+            .map(|(error, line)| (error.into(), line))
+            .unzip();
         let listed = match lines.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
