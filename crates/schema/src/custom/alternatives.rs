@@ -9,42 +9,40 @@ pub(super) fn check_alternatives(
     current: CorrelatedValue<'_>,
     violations: &mut Violations,
 ) {
+    let path = || current.path.to_string();
     let violations_of = |schema: &Schema| {
         let mut found = Vec::new();
         schema.check_unratcheted(current, &mut found);
         found
     };
     if !rules.any_of.is_empty() {
-        let found: Vec<Vec<SchemaViolation>> = rules.any_of.iter().map(violations_of).collect();
-        if found.iter().all(|found| !found.is_empty()) {
-            let detail = format!("{:?} must validate at least one schema (anyOf)", current.path);
+        let outcome = Outcome::of(rules.any_of.iter().map(violations_of));
+        if outcome.valid == 0 {
+            let detail = format!("{:?} must validate at least one schema (anyOf)", path());
             violations.push(without_path(detail));
-            violations.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
+            violations.extend(outcome.nearest);
         }
     }
     if !rules.one_of.is_empty() {
-        let found: Vec<Vec<SchemaViolation>> = rules.one_of.iter().map(violations_of).collect();
-        let valid = found.iter().filter(|found| found.is_empty()).count();
-        if valid != 1 {
-            let what = match valid {
+        let outcome = Outcome::of(rules.one_of.iter().map(violations_of));
+        if outcome.valid != 1 {
+            let what = match outcome.valid {
                 0 => "Found none valid".to_owned(),
                 valid => format!("Found {valid} valid alternatives"),
             };
             let detail = format!(
                 "{:?} must validate one and only one schema (oneOf). {what}",
-                current.path
+                path()
             );
             violations.push(without_path(detail));
-            if valid == 0 {
-                violations.extend(found.into_iter().min_by_key(Vec::len).into_iter().flatten());
-            }
+            violations.extend(outcome.nearest);
         }
     }
     if !rules.all_of.is_empty() {
         let found: Vec<SchemaViolation> = rules.all_of.iter().flat_map(violations_of).collect();
         if !found.is_empty() {
             violations.extend(found);
-            let detail = format!("{:?} must validate all the schemas (allOf)", current.path);
+            let detail = format!("{:?} must validate all the schemas (allOf)", path());
             violations.push(without_path(detail));
         }
     }
@@ -53,7 +51,32 @@ pub(super) fn check_alternatives(
         .as_ref()
         .is_some_and(|not| violations_of(not).is_empty())
     {
-        let detail = format!("{:?} must not validate the schema (not)", current.path);
+        let detail = format!("{:?} must not validate the schema (not)", path());
         violations.push(without_path(detail));
+    }
+}
+
+/// The outcome of validating a value by several schemas.
+struct Outcome {
+    /// The number of schemas by which the value is valid.
+    valid: usize,
+    /// The fewest violations; none if the value is valid by some schema.
+    nearest: Violations,
+}
+
+impl Outcome {
+    /// Each item is the violations of one schema. Only the fewest are kept: each may hold a copy of the value.
+    fn of(alternatives: impl Iterator<Item = Violations>) -> Self {
+        let (mut valid, mut nearest): (usize, Option<Violations>) = (0, None);
+        for found in alternatives {
+            valid += usize::from(found.is_empty());
+            if nearest.as_ref().is_none_or(|nearest| found.len() < nearest.len()) {
+                nearest = Some(found);
+            }
+        }
+        Outcome {
+            valid,
+            nearest: nearest.unwrap_or_default(),
+        }
     }
 }

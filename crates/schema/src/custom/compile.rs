@@ -3,7 +3,7 @@
 use crate::shape::{ListType, MapType};
 use crate::tree::{Map, Tree};
 
-use super::{Bound, Pattern, Rule, Schema, Type, ValueValidation};
+use super::{Bound, Enumeration, Pattern, Rule, Schema, Type, ValueValidation};
 
 impl Schema {
     /// Compiles an `openAPIV3Schema`. Whatever CustomResourceDefinition validation rejects is ignored here.
@@ -36,6 +36,7 @@ impl Schema {
                 .collect(),
             map_type: map_type(source),
             value_validation: (!rules.is_empty()).then(|| Box::new(rules)),
+            ..Schema::default()
         }
     }
 }
@@ -98,7 +99,7 @@ fn rules(source: &Tree) -> ValueValidation {
             .filter_map(Tree::as_str)
             .map(Into::into)
             .collect(),
-        enum_values: source.items("enum").to_vec(),
+        enum_values: Enumeration::of(source.items("enum")),
         format: source.str_at(&["format"]).map(Into::into),
         minimum: limit(source, "minimum", "exclusiveMinimum"),
         maximum: limit(source, "maximum", "exclusiveMaximum"),

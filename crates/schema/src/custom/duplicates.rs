@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::path::Path;
+use super::validate::is_full;
 use super::{Schema, SchemaViolation, ViolationKind};
 use crate::shape::ListType;
 use crate::tree::{Map, Tree};
@@ -11,18 +13,18 @@ impl Schema {
     /// Reports each duplicate item, and items of associative lists that are not objects.
     pub fn duplicates(&self, object: &Tree) -> Vec<SchemaViolation> {
         let mut violations = Vec::new();
-        self.find_duplicates(object, "", &mut violations);
+        self.find_duplicates(object, &Path::root(""), &mut violations);
         violations
     }
 
-    fn find_duplicates(&self, value: &Tree, path: &str, violations: &mut Vec<SchemaViolation>) {
+    fn find_duplicates(&self, value: &Tree, path: &Path<'_>, violations: &mut Vec<SchemaViolation>) {
         match value {
             Tree::Map(map) => {
                 for (key, value) in map.iter() {
                     if let Some(schema) = self.property(key) {
-                        schema.find_duplicates(value, &super::validate::join(path, key), violations);
+                        schema.find_duplicates(value, &path.field(key), violations);
                     } else if let Some(schema) = &self.additional_properties {
-                        schema.find_duplicates(value, &format!("{path}[{key}]"), violations);
+                        schema.find_duplicates(value, &path.key(key), violations);
                     }
                 }
             }
@@ -30,16 +32,16 @@ impl Schema {
                 self.check_items(items, path, violations);
                 let Some(schema) = &self.items else { return };
                 for (at, item) in items.iter().enumerate() {
-                    schema.find_duplicates(item, &format!("{path}[{at}]"), violations);
+                    schema.find_duplicates(item, &path.index(at), violations);
                 }
             }
             _ => {}
         }
     }
 
-    fn check_items(&self, items: &[Tree], path: &str, violations: &mut Vec<SchemaViolation>) {
+    fn check_items(&self, items: &[Tree], path: &Path<'_>, violations: &mut Vec<SchemaViolation>) {
         let violation = |at: usize, kind: ViolationKind| SchemaViolation {
-            path: Some(format!("{path}[{at}]")),
+            path: Some(path.index(at).to_string()),
             kind,
         };
         let keys: Vec<Tree> = match self.list_type {
@@ -55,6 +57,9 @@ impl Schema {
             _ => return,
         };
         for at in second_occurrences(&keys) {
+            if is_full(violations) {
+                return;
+            }
             let value = keys[at].clone();
             violations.push(violation(at, ViolationKind::Duplicate { value }));
         }

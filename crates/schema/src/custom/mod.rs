@@ -11,22 +11,32 @@
 
 mod alternatives;
 mod compile;
+mod correlation;
 mod defaulting;
 mod duplicates;
+mod enumeration;
 mod formats;
+mod path;
 mod prune;
 mod ratcheting;
 mod rule_evaluator;
 mod shape;
 mod validate;
 
+pub use defaulting::DefaultsTooLarge;
+pub use enumeration::Enumeration;
 pub use rule_evaluator::{Rule, RuleEvaluator, RuleOutcome};
 pub use validate::{SchemaViolation, ViolationKind};
+
+use std::sync::OnceLock;
 
 use compact_str::CompactString;
 
 use crate::shape::{ListType, MapType};
 use crate::tree::Tree;
+
+/// Up to this many properties are scanned for a name.
+const SCANNED_PROPERTIES: usize = 32;
 
 /// One node of a structural schema.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +58,8 @@ pub struct Schema {
     pub map_type: Option<MapType>,
     /// Boxed, since few nodes have any.
     pub value_validation: Option<Box<ValueValidation>>,
+    /// The positions of the properties sorted by name, if there are many. Sorted by the first lookup.
+    properties_by_name: OnceLock<Box<[usize]>>,
 }
 
 /// The type of a value.
@@ -66,7 +78,7 @@ pub enum Type {
 #[derive(Clone, Debug, Default)]
 pub struct ValueValidation {
     pub required: Vec<CompactString>,
-    pub enum_values: Vec<Tree>,
+    pub enum_values: Enumeration,
     pub format: Option<CompactString>,
     pub minimum: Option<(f64, Bound)>,
     pub maximum: Option<(f64, Bound)>,
@@ -118,8 +130,23 @@ impl Type {
 impl Schema {
     /// The schema of a property.
     pub fn property(&self, name: &str) -> Option<&Schema> {
-        let mut properties = self.properties.iter();
-        properties.find(|(own, _)| own == name).map(|(_, schema)| schema)
+        let at = match self.properties.len() {
+            0..=SCANNED_PROPERTIES => self.properties.iter().position(|(own, _)| own == name)?,
+            _ => self.search_property(name)?,
+        };
+        Some(&self.properties[at].1)
+    }
+
+    /// The position of the first property with a name, among many.
+    fn search_property(&self, name: &str) -> Option<usize> {
+        let name_at = |at: usize| self.properties[at].0.as_str();
+        let sorted = self.properties_by_name.get_or_init(|| {
+            let mut positions: Box<[usize]> = (0..self.properties.len()).collect();
+            positions.sort_by_key(|at| name_at(*at));
+            positions
+        });
+        let first = sorted.partition_point(|at| name_at(*at) < name);
+        sorted.get(first).copied().filter(|at| name_at(*at) == name)
     }
 
     /// The schema of the value under a key: of the property, or of the map's values.

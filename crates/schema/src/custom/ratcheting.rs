@@ -16,9 +16,10 @@ impl Schema {
                         .all(|(key, value)| self.is_key_unchanged(key, value, old))
             }
             (Tree::List(items), Tree::List(old_items)) if self.list_type == Some(ListType::Map) => {
+                let before = self.correlated_items(Some(old));
                 let is_unchanged = |item| {
                     let schema = self.items.as_deref()?;
-                    Some(schema.is_unchanged(item, self.correlated_item(item, Some(old))?))
+                    Some(schema.is_unchanged(item, before.find(item)?))
                 };
                 items.len() == old_items.len() && items.iter().all(|item| is_unchanged(item) == Some(true))
             }

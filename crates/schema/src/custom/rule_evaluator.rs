@@ -7,7 +7,8 @@ use std::fmt::Debug;
 
 use compact_str::CompactString;
 
-use super::validate::{join, type_name};
+use super::path::Path;
+use super::validate::{is_full, type_name};
 use super::{Schema, SchemaViolation, ViolationKind};
 use crate::tree::Tree;
 
@@ -63,7 +64,7 @@ impl Schema {
         old: Option<&Tree>,
     ) -> Vec<SchemaViolation> {
         let mut violations = Vec::new();
-        self.evaluate_rules_at(evaluator, (object, old), "", &mut violations);
+        self.evaluate_rules_at(evaluator, (object, old), &Path::root(""), &mut violations);
         violations
     }
 
@@ -71,9 +72,12 @@ impl Schema {
         &self,
         evaluator: &dyn RuleEvaluator,
         (value, old): (&Tree, Option<&Tree>),
-        path: &str,
+        path: &Path<'_>,
         violations: &mut Vec<SchemaViolation>,
     ) {
+        if is_full(violations) {
+            return;
+        }
         let rules = self.value_validation.iter().flat_map(|rules| &rules.expressions);
         violations.extend(
             rules.filter_map(|rule| violation(rule, evaluator.evaluate(rule, value, old), value, path)),
@@ -83,8 +87,8 @@ impl Schema {
                 for (key, value) in map.iter() {
                     let Some(schema) = self.child(key) else { continue };
                     let path = match self.property(key) {
-                        Some(_) => join(path, key),
-                        None => format!("{path}[{key}]"),
+                        Some(_) => path.field(key),
+                        None => path.key(key),
                     };
                     let old = old.and_then(|old| old.get(key));
                     schema.evaluate_rules_at(evaluator, (value, old), &path, violations);
@@ -92,9 +96,10 @@ impl Schema {
             }
             Tree::List(items) => {
                 let Some(schema) = &self.items else { return };
+                let old_items = self.correlated_items(old);
                 for (at, item) in items.iter().enumerate() {
-                    let old = self.correlated_item(item, old);
-                    schema.evaluate_rules_at(evaluator, (item, old), &format!("{path}[{at}]"), violations);
+                    let old = old_items.find(item);
+                    schema.evaluate_rules_at(evaluator, (item, old), &path.index(at), violations);
                 }
             }
             _ => {}
@@ -102,14 +107,14 @@ impl Schema {
     }
 }
 
-fn violation(rule: &Rule, outcome: RuleOutcome, value: &Tree, path: &str) -> Option<SchemaViolation> {
+fn violation(rule: &Rule, outcome: RuleOutcome, value: &Tree, path: &Path<'_>) -> Option<SchemaViolation> {
     let message = match outcome {
         RuleOutcome::Valid => return None,
         RuleOutcome::Error(why) => {
             let detail = format!("{why} evaluating rule: {}", rule.expression);
             let shown = Tree::from(type_name(value));
             return Some(SchemaViolation {
-                path: Some(path.to_owned()),
+                path: Some(path.to_string()),
                 kind: ViolationKind::Invalid { value: shown, detail },
             });
         }

@@ -77,10 +77,10 @@ fn defaults_are_filled_in_where_there_is_a_parent() {
         serde_json::json!({"a": {"type": "string", "default": "x"}, "b": {"type": "object", "default": {}, "properties": {"c": {"type": "integer", "default": 1}}}}),
     );
     let mut object = tree(serde_json::json!({"spec": {}}));
-    with.apply_defaults(&mut object);
+    with.apply_defaults(&mut object).unwrap();
     assert!(object.semantic_eq(&tree(serde_json::json!({"spec": {"a": "x", "b": {"c": 1}}}))));
     let mut without = tree(serde_json::json!({}));
-    with.apply_defaults(&mut without);
+    with.apply_defaults(&mut without).unwrap();
     assert_eq!(without, tree(serde_json::json!({})));
 }
 
@@ -169,11 +169,87 @@ fn a_forbidden_null_is_dropped_or_defaulted_at_any_depth() {
         "a": null, "b": null, "c": null, "map": {"x": null}, "any": {"x": null}, "list": [null],
     }}));
     rules.prune_non_nullable_nulls(&mut object);
-    rules.apply_defaults(&mut object);
+    rules.apply_defaults(&mut object).unwrap();
     let mut text = Vec::new();
     crate::write::write_tree(&object, &mut text);
     assert_eq!(
         String::from_utf8(text).unwrap(),
         r#"{"spec":{"b":null,"c":"c","map":{},"any":{"x":null},"list":["i"]}}"#
     );
+}
+
+#[test]
+fn defaults_that_multiply_in_a_list_are_limited() {
+    let large = spec(
+        serde_json::json!({"l": {"type": "array", "items": {"type": "object", "properties": {
+            "a": {"type": "string", "default": "x".repeat(100_000)},
+        }}}}),
+    );
+    let object = |items: usize| tree(serde_json::json!({"spec": {"l": vec![serde_json::json!({}); items]}}));
+    assert_eq!(large.apply_defaults(&mut object(30)), Ok(()));
+    assert_eq!(large.apply_defaults(&mut object(20_000)), Err(DefaultsTooLarge));
+}
+
+/// Enough items that comparing each with each would take hours.
+const MANY: i64 = 30_000;
+
+#[test]
+fn the_items_of_a_long_list_are_correlated_in_linear_time() {
+    let rules = spec(serde_json::json!({"l": {
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"],
+        "items": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 5}}},
+    }}));
+    let object = |numbers: &mut dyn Iterator<Item = i64>| {
+        let items: Vec<_> = numbers.map(|n| serde_json::json!({"n": n})).collect();
+        tree(serde_json::json!({"spec": {"l": items}}))
+    };
+    let (old, new) = (object(&mut (0..MANY)), object(&mut (0..MANY).rev()));
+    assert_eq!(rules.validate(&new, Some(&old)), []);
+    assert_eq!(rules.duplicates(&new), []);
+}
+
+#[test]
+fn many_enumerated_values_and_many_properties_are_looked_up() {
+    let names: Vec<String> = (0..MANY).map(|at| format!("n{at}")).collect();
+    let properties: serde_json::Map<_, _> = names
+        .iter()
+        .map(|name| (name.clone(), serde_json::json!({"type": "string", "enum": ["a"]})))
+        .collect();
+    let values: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), "a".into())).collect();
+    check(properties.into(), values.into(), &[]);
+    let rules =
+        serde_json::json!({"l": {"type": "array", "items": {"type": "string", "enum": names.clone()}}});
+    check(rules, serde_json::json!({"l": names}), &[]);
+}
+
+#[test]
+fn violations_are_reported_up_to_a_limit() {
+    let rules = spec(serde_json::json!({"l": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}));
+    let object = tree(serde_json::json!({"spec": {"l": vec!["b"; 100_000]}}));
+    assert_eq!(rules.validate(&object, None).len(), 10_000);
+}
+
+#[test]
+fn long_paths_are_not_copied_for_every_field_below_them() {
+    let key = "k".repeat(1_000_000);
+    let fields: serde_json::Map<_, _> = (0..MANY).map(|at| (format!("f{at}"), 1.into())).collect();
+    let rules = spec(
+        serde_json::json!({"m": {"type": "object", "additionalProperties": {
+            "type": "object", "additionalProperties": {"type": "string"},
+        }}}),
+    );
+    let mut object = tree(serde_json::json!({"spec": {"m": {key: fields}}}));
+    assert!(rules.prune(&mut object).is_empty());
+    assert!(rules.validate(&object, None).len() < 10);
+}
+
+#[test]
+fn the_nearest_of_many_alternatives_is_reported() {
+    let patterns: Vec<_> = (0..1000)
+        .map(|at| serde_json::json!({"pattern": format!("^{at}$"), "maxLength": at}))
+        .chain([serde_json::json!({"pattern": "^y$"})])
+        .collect();
+    let rules = spec(serde_json::json!({"s": {"type": "string", "anyOf": patterns}}));
+    let object = tree(serde_json::json!({"spec": {"s": "x".repeat(1_000_000)}}));
+    assert_eq!(rules.validate(&object, None).len(), 2);
 }

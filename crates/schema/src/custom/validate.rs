@@ -3,10 +3,12 @@
 //! The order of the violations and their texts are those of the reference server. Updates are ratcheted: the violations
 //! of an unchanged value are tolerated.
 
+use std::sync::Arc;
+
 use super::alternatives::check_alternatives;
 use super::compile::number;
+use super::path::Path;
 use super::{Bound, Schema, Type, ValueValidation, formats};
-use crate::shape::ListType;
 use crate::tree::{Map, Tree};
 
 /// One violation of a schema.
@@ -18,6 +20,20 @@ pub struct SchemaViolation {
 }
 
 pub(super) type Violations = Vec<SchemaViolation>;
+
+/// Violations after which the rest of a value is not validated: it is rejected anyway.
+const MAX_VIOLATIONS: usize = 10_000;
+
+/// Bytes of paths after which the rest is not validated either: a key may be as long as the request body.
+const MAX_PATH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Whether the violations are so many, or so long, that no more are reported. A path of the last violation's length
+/// is assumed for all.
+pub(super) fn is_full(violations: &Violations) -> bool {
+    let last = violations.last().and_then(|last| last.path.as_ref());
+    let bytes = violations.len() * last.map_or(0, String::len);
+    violations.len() >= MAX_VIOLATIONS || bytes > MAX_PATH_BYTES
+}
 
 /// The kind of violation, by `field.Error` type.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +61,7 @@ pub enum ViolationKind {
     },
     NotSupported {
         value: Tree,
-        supported: Vec<Tree>,
+        supported: Arc<[Tree]>,
     },
     TooLong {
         max: u64,
@@ -64,7 +80,7 @@ pub enum ViolationKind {
 pub(super) struct CorrelatedValue<'a> {
     value: &'a Tree,
     old: Option<&'a Tree>,
-    pub(super) path: &'a str,
+    pub(super) path: Path<'a>,
 }
 
 impl Schema {
@@ -74,7 +90,7 @@ impl Schema {
         let current = CorrelatedValue {
             value: object,
             old,
-            path: "",
+            path: Path::root(""),
         };
         self.check(current, &mut violations);
         violations
@@ -86,7 +102,7 @@ impl Schema {
         let current = CorrelatedValue {
             value,
             old: None,
-            path,
+            path: Path::root(path),
         };
         self.check(current, &mut violations);
         violations
@@ -107,7 +123,7 @@ impl Schema {
     }
 
     pub(super) fn check_unratcheted(&self, current: CorrelatedValue<'_>, violations: &mut Violations) {
-        if current.value.is_null() && (self.nullable || self.value_type.is_none()) {
+        if current.value.is_null() && (self.nullable || self.value_type.is_none()) || is_full(violations) {
             return;
         }
         self.check_type(current, violations);
@@ -207,12 +223,12 @@ impl Schema {
     ) {
         let count = items.len() as u64;
         if let Some(schema) = &self.items {
+            let old_items = self.correlated_items(current.old);
             for (at, item) in items.iter().enumerate() {
-                let path = format!("{}[{at}]", current.path);
                 let current = CorrelatedValue {
                     value: item,
-                    old: self.correlated_item(item, current.old),
-                    path: &path,
+                    old: old_items.find(item),
+                    path: current.path.index(at),
                 };
                 schema.check(current, violations);
             }
@@ -224,15 +240,6 @@ impl Schema {
         if let Some(max) = rules.max_items.filter(|max| count > *max) {
             violations.push(current.violation(ViolationKind::TooMany { count, max }));
         }
-    }
-
-    /// The old item with the same map keys, if the list is associative.
-    pub(super) fn correlated_item<'a>(&self, item: &Tree, old: Option<&'a Tree>) -> Option<&'a Tree> {
-        if self.list_type != Some(ListType::Map) {
-            return None;
-        }
-        let is_it = |other: &&Tree| self.list_keys.iter().all(|key| item.get(key) == other.get(key));
-        old?.as_list()?.iter().find(is_it)
     }
 
     fn check_object(
@@ -253,17 +260,16 @@ impl Schema {
         let missing = rules.required.iter().filter(|name| !map.contains_key(name));
         for name in missing {
             violations.push(SchemaViolation {
-                path: Some(join(current.path, name)),
+                path: Some(current.path.field(name).to_string()),
                 kind: ViolationKind::Required,
             });
         }
         for (name, value) in map.iter() {
             let Some(schema) = self.child(name) else { continue };
-            let path = join(current.path, name);
             let current = CorrelatedValue {
                 value,
                 old: current.old.and_then(|old| old.get(name)),
-                path: &path,
+                path: current.path.field(name),
             };
             schema.check(current, violations);
         }
@@ -297,11 +303,10 @@ fn check_string(
 }
 
 fn check_enumeration(rules: &ValueValidation, current: CorrelatedValue<'_>, violations: &mut Violations) {
-    let is_supported = |value: &Tree| value.semantic_eq(current.value);
-    if !rules.enum_values.is_empty() && !rules.enum_values.iter().any(is_supported) {
+    if !rules.enum_values.is_empty() && !rules.enum_values.contains(current.value) {
         violations.push(current.violation(ViolationKind::NotSupported {
             value: current.value.clone(),
-            supported: rules.enum_values.clone(),
+            supported: rules.enum_values.values().clone(),
         }));
     }
 }
@@ -335,13 +340,6 @@ fn plain(number: f64) -> String {
     format!("{number}")
 }
 
-pub(super) fn join(path: &str, name: &str) -> String {
-    match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
-    }
-}
-
 /// A violation that the reference server reports without a path.
 pub(super) fn without_path(detail: String) -> SchemaViolation {
     SchemaViolation {
@@ -356,7 +354,7 @@ pub(super) fn without_path(detail: String) -> SchemaViolation {
 impl CorrelatedValue<'_> {
     fn violation(&self, kind: ViolationKind) -> SchemaViolation {
         SchemaViolation {
-            path: Some(self.path.to_owned()),
+            path: Some(self.path.to_string()),
             kind,
         }
     }

@@ -38,7 +38,7 @@ use setpoint_api::options::FieldValidation;
 use setpoint_api::table::Cell;
 use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
-use setpoint_schema::custom::{RuleEvaluator, Schema};
+use setpoint_schema::custom::{DefaultsTooLarge, RuleEvaluator, Schema};
 use setpoint_schema::openapi::OpenApiVersion;
 use setpoint_schema::{CanonicalJson, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune};
 
@@ -125,6 +125,10 @@ impl CustomKind {
     }
 }
 
+fn too_large(defaults: DefaultsTooLarge) -> InvalidObject {
+    InvalidObject::Malformed(defaults.to_string())
+}
+
 /// `kind`, `apiVersion` and metadata of an object.
 fn head_of(tree: &Tree) -> Tree {
     let mut head = Tree::default();
@@ -166,14 +170,14 @@ impl Decode for CustomKind {
     }
 
     fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
-        self.schema().apply_defaults(tree);
+        self.schema().apply_defaults(tree).map_err(too_large)?;
         self.schema().prune_non_nullable_nulls(tree);
         self.normalise_metadata(tree)
     }
 
     fn prepare_applied(&self, tree: &mut Tree) -> Result<(), InvalidObject> {
         self.schema().prune(tree);
-        self.schema().apply_defaults(tree);
+        self.schema().apply_defaults(tree).map_err(too_large)?;
         self.normalise_metadata(tree)
     }
 }
@@ -188,7 +192,7 @@ impl Storage for CustomKind {
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
         let tree = setpoint_codec::json::parse(object.json());
         let mut tree = tree.map_err(|error| InvalidObject::Malformed(error.to_string()))?;
-        self.versions.apply_schema(&mut tree);
+        self.versions.apply_schema(&mut tree).map_err(too_large)?;
         self.versions
             .convert(&mut tree, &self.info.gvk.api_version(), self.schema())?;
         self.normalise_metadata(&mut tree)?;

@@ -1,6 +1,6 @@
 //! Rules of custom objects besides those of their schema.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use compact_str::{CompactString, format_compact};
 
@@ -8,12 +8,18 @@ use setpoint_api::field::{DisplayJson, ErrorType, Errors, FieldError};
 use setpoint_api::name;
 use setpoint_schema::custom::{SchemaViolation, ViolationKind};
 use setpoint_schema::patch::{go_text, go_type};
-use setpoint_schema::{Shape, StrictError, Tree, fields};
+use setpoint_schema::{Map, Shape, StrictError, Tree, fields};
 
 use crate::field::FieldRef;
 use crate::kind::ScalePaths;
 use crate::strategy::{NameRule, Scope, SubresourceKind};
 use crate::{meta, top_level};
+
+/// At most this many duplicate fields are reported, as of a built-in kind.
+const MAX_DUPLICATES: usize = 100;
+
+/// Maps above this size are checked for duplicate keys by hashing.
+const SCANNED_PAIRS: usize = 16;
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
@@ -200,6 +206,9 @@ pub(super) fn report_unevaluated_rules(errors: &Errors) {
 /// Reports schema errors.
 pub(super) fn report(reports: &[SchemaViolation], errors: &Errors) {
     for report in reports {
+        if errors.is_full() {
+            return;
+        }
         errors.push(field_error(report));
     }
 }
@@ -273,40 +282,68 @@ fn quoted(value: &Tree) -> String {
 /// Drops duplicate fields, of which the last one counts, and returns their paths.
 pub(super) fn drop_duplicates(tree: &mut Tree) -> Vec<StrictError> {
     let mut found = Vec::new();
-    drop_at(tree, "", &mut found);
+    drop_at(tree, &mut String::new(), &mut found);
     found
 }
 
-fn drop_at(tree: &mut Tree, path: &str, found: &mut Vec<StrictError>) {
+/// Visits the value at a path, which is the same again when this returns. It is not copied for each value, since a key
+/// may be as long as the request body.
+fn drop_at(tree: &mut Tree, path: &mut String, found: &mut Vec<StrictError>) {
+    let length = path.len();
     match tree {
         Tree::Map(map) => {
-            let keys: Vec<CompactString> = map.pairs().iter().map(|(key, _)| key.clone()).collect();
-            let repeated = |at: usize| keys[at + 1..].contains(&keys[at]);
-            let mut at = 0;
-            map.retain(|key, _| {
-                let twice = repeated(at);
-                at += 1;
-                if twice {
-                    let problem = StrictError::Duplicate(join(path, key).into());
-                    if !found.contains(&problem) {
-                        found.push(problem);
-                    }
-                }
-                !twice
-            });
+            drop_duplicate_keys(map, path, found);
             for (key, value) in map.iter_mut() {
                 if matches!(value, Tree::Map(_) | Tree::List(_)) {
-                    drop_at(value, &join(path, key), found);
+                    if length > 0 {
+                        path.push('.');
+                    }
+                    path.push_str(key);
+                    drop_at(value, path, found);
+                    path.truncate(length);
                 }
             }
         }
         Tree::List(items) => {
             for (at, item) in items.iter_mut().enumerate() {
-                drop_at(item, &format!("{path}[{at}]"), found);
+                path.push_str(&format!("[{at}]"));
+                drop_at(item, path, found);
+                path.truncate(length);
             }
         }
         _ => {}
     }
+}
+
+fn has_duplicate_keys(map: &Map) -> bool {
+    let pairs = map.pairs();
+    match pairs.len() {
+        0..=SCANNED_PAIRS => {
+            (1..pairs.len()).any(|at| pairs[..at].iter().any(|(key, _)| *key == pairs[at].0))
+        }
+        _ => {
+            let mut seen = HashSet::with_capacity(pairs.len());
+            !pairs.iter().all(|(key, _)| seen.insert(key))
+        }
+    }
+}
+
+/// Drops all but the last pair of each key, and reports the key once.
+fn drop_duplicate_keys(map: &mut Map, path: &str, found: &mut Vec<StrictError>) {
+    if !has_duplicate_keys(map) {
+        return;
+    }
+    let pairs = map.pairs().iter().enumerate();
+    let last: HashMap<CompactString, usize> = pairs.map(|(at, (key, _))| (key.clone(), at)).collect();
+    let (mut at, mut reported) = (0, HashSet::new());
+    map.retain(|key, _| {
+        let is_last = last.get(key) == Some(&at);
+        at += 1;
+        if !is_last && found.len() < MAX_DUPLICATES && reported.insert(CompactString::from(key)) {
+            found.push(StrictError::Duplicate(join(path, key).into()));
+        }
+        is_last
+    });
 }
 
 fn join(path: &str, key: &str) -> CompactString {

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use compact_str::CompactString;
 
-use setpoint_schema::custom::Schema;
+use setpoint_schema::custom::{DefaultsTooLarge, Schema};
 use setpoint_schema::{Tree, fields};
 
 use super::lazy_schema::LazySchema;
@@ -51,13 +51,14 @@ impl Versions {
     }
 
     /// Applies the schema of its version to a stored object: the schema may have changed since the write.
-    pub(super) fn apply_schema(&self, tree: &mut Tree) {
+    pub(super) fn apply_schema(&self, tree: &mut Tree) -> Result<(), DefaultsTooLarge> {
         let version = tree.str_at(&[fields::API_VERSION]).unwrap_or_default();
         if let Some(schema) = self.schema(version) {
             schema.prune(tree);
             schema.prune_non_nullable_nulls(tree);
-            schema.apply_defaults(tree);
+            schema.apply_defaults(tree)?;
         }
+        Ok(())
     }
 
     /// Converts an object to another version.

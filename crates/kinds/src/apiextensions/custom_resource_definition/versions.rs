@@ -1,6 +1,6 @@
 //! Validation of a CRD's versions: which are served, which is stored, and how they are converted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use setpoint_schema::custom::Schema;
 use setpoint_schema::{Map, Tree, fields};
@@ -204,12 +204,10 @@ pub(super) fn print(crd: &FieldRef<'_>) -> String {
 /// The storage version must be listed in `status.storedVersions`.
 pub(super) fn validate_storage(crd: &FieldRef<'_>) {
     let stored = crd.at(fields::STATUS).at(fields::STORED_VERSIONS);
+    let listed: HashSet<&str> = stored.strs().collect();
     for version in crd.at(fields::SPEC).at(fields::VERSIONS).items() {
         let name = version.at(fields::NAME).str();
-        if version.at(fields::STORAGE).bool()
-            && !stored.is_empty()
-            && !stored.strs().any(|listed| listed == name)
-        {
+        if version.at(fields::STORAGE).bool() && !stored.is_empty() && !listed.contains(name) {
             stored.invalid(&format!("must have the storage version {name}"));
         }
     }
@@ -218,9 +216,12 @@ pub(super) fn validate_storage(crd: &FieldRef<'_>) {
 /// Every version in `status.storedVersions` must still be in the spec.
 pub(super) fn validate_stored(crd: &FieldRef<'_>) {
     let versions = crd.at(fields::SPEC).at(fields::VERSIONS);
+    let known: HashSet<&str> = versions
+        .items()
+        .map(|version| version.at(fields::NAME).str())
+        .collect();
     for stored in crd.at(fields::STATUS).at(fields::STORED_VERSIONS).items() {
-        let mut known = versions.items();
-        if !known.any(|version| version.at(fields::NAME).str() == stored.str()) {
+        if !known.contains(stored.str()) {
             stored.invalid("missing from spec.versions; it was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in it and removes it from status.storedVersions");
         }
     }

@@ -30,7 +30,9 @@ fn validate_default(node: &Node<'_>, default: &Node<'_>) {
         return;
     }
     let mut filled = default.value.clone();
-    schema.apply_defaults(&mut filled);
+    if let Err(too_large) = schema.apply_defaults(&mut filled) {
+        return default.errors.invalid_omitting_value(&too_large.to_string());
+    }
     let path = default.errors.path();
     for report in schema.validate_at(&filled, "") {
         let at = report.path.as_deref().unwrap_or_default();
