@@ -1,5 +1,7 @@
 //! `matchConditions`: CEL conditions that a request must meet before the webhook or policy is called.
 
+use std::collections::HashSet;
+
 use setpoint_schema::fields;
 use setpoint_strategy::{FieldRef, name};
 
@@ -10,7 +12,7 @@ pub(super) fn validate(conditions: &FieldRef<'_>) {
     if conditions.len() > MAX {
         conditions.too_many(MAX);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for condition in conditions.items() {
         if condition.at(fields::EXPRESSION).str().trim().is_empty() {
             condition.at(fields::EXPRESSION).required("");
@@ -20,9 +22,8 @@ pub(super) fn validate(conditions: &FieldRef<'_>) {
             continue;
         }
         name::check(&name, name::check_qualified_name);
-        if seen.contains(&name.str()) {
+        if !seen.insert(name.str()) {
             name.duplicate();
         }
-        seen.push(name.str());
     }
 }

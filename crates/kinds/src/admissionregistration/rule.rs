@@ -1,5 +1,7 @@
 //! `rules`: the operations on resources, groups and versions that a webhook or policy matches.
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, name};
 
@@ -13,13 +15,12 @@ pub(super) fn set_defaults(rule: &mut Tree) {
 
 /// Validates a rule that may also list `resourceNames`.
 pub(super) fn validate_named(rule: &FieldRef<'_>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for object_name in rule.at(fields::RESOURCE_NAMES).items() {
         name::check(&object_name, name::path_segment);
-        if seen.contains(&object_name.str()) {
+        if !seen.insert(object_name.str()) {
             object_name.duplicate();
         }
-        seen.push(object_name.str());
     }
     validate(rule);
 }
@@ -58,7 +59,7 @@ fn validate_star(list: &FieldRef<'_>, what: &str) {
 fn validate_resources(resources: &FieldRef<'_>) {
     resources.require();
     // Resources with `resource/*`, and subresources with `*/subresource`.
-    let (mut whole, mut everywhere) = (Vec::new(), Vec::new());
+    let (mut whole, mut everywhere) = (HashSet::new(), HashSet::new());
     let mut plain = false;
     for resource in resources.items() {
         let text = resource.str();
@@ -69,17 +70,17 @@ fn validate_resources(resources: &FieldRef<'_>) {
             plain = text != "*";
             continue;
         };
-        if whole.contains(&parent) {
+        if whole.contains(parent) {
             resource.invalid(&format!("if '{parent}/*' is present, must not specify {text}"));
         }
-        if everywhere.contains(&sub) {
+        if everywhere.contains(sub) {
             resource.invalid(&format!("if '*/{sub}' is present, must not specify {text}"));
         }
         if sub == "*" {
-            whole.push(parent);
+            whole.insert(parent);
         }
         if parent == "*" {
-            everywhere.push(sub);
+            everywhere.insert(sub);
         }
     }
     let has = |text: &str| resources.strs().any(|resource| resource == text);

@@ -1,5 +1,7 @@
 //! ValidatingAdmissionPolicy: CEL rules that may reject an object before it is written.
 
+use std::collections::HashSet;
+
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
@@ -90,7 +92,7 @@ fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
             "must not have more than {MAX_ANNOTATIONS} auditAnnotations"
         ));
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for annotation in annotations.items() {
         let key = annotation.at(fields::KEY);
         let full = format!("{policy}/{}", key.str());
@@ -102,9 +104,8 @@ fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
         } else if bytes > VALUE_BYTES {
             value.required(&format!("must not exceed {VALUE_BYTES} bytes in length"));
         }
-        if seen.contains(&key.str()) {
+        if !seen.insert(key.str()) {
             key.duplicate();
         }
-        seen.push(key.str());
     }
 }

@@ -1,5 +1,7 @@
 //! ValidatingAdmissionPolicyBinding: applies a validating policy to resources, with parameters.
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
@@ -38,17 +40,16 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
 }
 
 fn validate_actions(actions: &FieldRef<'_>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for action in actions.items() {
         if !ACTIONS.contains(&action.str()) {
             action.not_supported(ACTIONS);
         }
-        if seen.contains(&action.str()) {
+        if !seen.insert(action.str()) {
             action.duplicate();
         }
-        seen.push(action.str());
     }
-    if seen.contains(&"Deny") && seen.contains(&"Warn") {
+    if seen.contains("Deny") && seen.contains("Warn") {
         actions.invalid("must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)");
     }
 }

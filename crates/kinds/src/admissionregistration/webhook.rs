@@ -1,5 +1,7 @@
 //! Validation and defaults that both webhook configuration kinds share.
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, label_selector, name};
 
@@ -33,15 +35,15 @@ pub(super) fn validate(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) {
     before.sort_unstable();
     before.dedup();
     let may_repeat = before.len() < had;
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for webhook in webhooks.items() {
         validate_one(&webhook, old);
         validate_versions(&webhook.at(fields::ADMISSION_REVIEW_VERSIONS), old);
         let name = webhook.at(fields::NAME);
-        if !may_repeat && !name.is_empty() && seen.contains(&name.str()) {
+        let is_new = seen.insert(name.str());
+        if !may_repeat && !name.is_empty() && !is_new {
             name.duplicate();
         }
-        seen.push(name.str());
     }
 }
 
@@ -101,13 +103,12 @@ fn validate_versions(versions: &FieldRef<'_>, old: &FieldRef<'_>) {
         versions.required(&format!("must specify one of {}", VERSIONS.join(", ")));
         return;
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for version in versions.items() {
-        if seen.contains(&version.str()) {
+        if !seen.insert(version.str()) {
             version.invalid("duplicate version");
             continue;
         }
-        seen.push(version.str());
         name::check(&version, name::service);
     }
     let known = |versions: &FieldRef<'_>| {

@@ -1,5 +1,7 @@
 //! StatefulSet: pods with stable names, each with its own persistent volume claims.
 
+use std::collections::HashSet;
+
 use setpoint_api::field::Errors;
 use setpoint_api::table::Cell;
 use setpoint_schema::{Map, Tree, fields};
@@ -260,7 +262,8 @@ fn validate_pods(
         .value()
         .at(&[fields::SPEC])
         .map_or(&[][..], |spec| spec.items(fields::VOLUMES));
-    let hidden = |volume: &&Tree| !names.contains(&volume.str_at(&[fields::NAME]).unwrap_or_default());
+    let taken: HashSet<&str> = names.iter().copied().collect();
+    let hidden = |volume: &&Tree| !taken.contains(volume.str_at(&[fields::NAME]).unwrap_or_default());
     volumes.extend(template_volumes.iter().filter(hidden).cloned());
     pod.set(&[fields::VOLUMES], volumes);
     let shape = template.shape().expect("a template has a shape");

@@ -5,6 +5,8 @@
 
 mod status;
 
+use std::collections::HashSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -191,10 +193,9 @@ fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
         unknown.for_each(|usage| usage.not_supported(USAGES));
     }
     if !has_duplicate(&old.at(fields::USAGES)) {
-        let all: Vec<&str> = usages.strs().collect();
-        let again = usages.items().enumerate();
-        let again = again.filter(|(at, usage)| all[..*at].contains(&usage.str()));
-        again.for_each(|(_, usage)| usage.duplicate());
+        let mut seen = HashSet::new();
+        let again = usages.items().filter(|usage| !seen.insert(usage.str()));
+        again.for_each(|usage| usage.duplicate());
     }
     let signer = spec.at(fields::SIGNER_NAME);
     if signer.str() == signer_name::LEGACY && old.at(fields::SIGNER_NAME).str() != signer_name::LEGACY {
@@ -209,10 +210,8 @@ fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
 }
 
 fn has_duplicate(usages: &FieldRef<'_>) -> bool {
-    let all: Vec<&str> = usages.strs().collect();
-    all.iter()
-        .enumerate()
-        .any(|(at, usage)| all[..at].contains(usage))
+    let mut seen = HashSet::new();
+    !usages.strs().all(|usage| seen.insert(usage))
 }
 
 /// Checks that the bytes are a PKCS#10 request signed by its own key.

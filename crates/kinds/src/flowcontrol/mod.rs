@@ -1,5 +1,6 @@
 //! The `flowcontrol.apiserver.k8s.io` group: API priority and fairness.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use setpoint_schema::fields;
@@ -20,13 +21,12 @@ pub(crate) fn all() -> Vec<Arc<dyn Kind>> {
 
 /// Reports conditions without a type, and duplicate types.
 fn validate_conditions(conditions: &FieldRef<'_>) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for condition in conditions.items() {
         let kind = condition.at(fields::TYPE);
-        if seen.contains(&kind.str()) {
+        if !seen.insert(kind.str()) {
             kind.duplicate();
         }
-        seen.push(kind.str());
         kind.require();
     }
 }

@@ -1,5 +1,7 @@
 //! NetworkPolicy: which pods may exchange traffic with which peers.
 
+use std::collections::HashSet;
+
 use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
@@ -48,7 +50,7 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate(policy: &FieldRef<'_>, _facts: &RequestFacts) {
-        validate_spec(&policy.at(fields::SPEC), &[]);
+        validate_spec(&policy.at(fields::SPEC), &HashSet::new());
         require_cidrs(&policy.at(fields::SPEC));
     }
 
@@ -70,7 +72,7 @@ impl Strategy for NetworkPolicy {
 }
 
 /// `accepted` are the CIDRs of the old object, whose notation is not checked again.
-fn validate_spec(spec: &FieldRef<'_>, accepted: &[&str]) {
+fn validate_spec(spec: &FieldRef<'_>, accepted: &HashSet<&str>) {
     label_selector::validate(&spec.at(fields::POD_SELECTOR));
     for (direction, others) in DIRECTIONS {
         for rule in spec.at(direction).items() {
@@ -125,7 +127,7 @@ fn validate_port(port: &FieldRef<'_>) {
     }
 }
 
-fn validate_peer(peer: &FieldRef<'_>, accepted: &[&str]) {
+fn validate_peer(peer: &FieldRef<'_>, accepted: &HashSet<&str>) {
     let selectors = [peer.at(fields::POD_SELECTOR), peer.at(fields::NAMESPACE_SELECTOR)];
     let selecting = selectors.iter().filter(|selector| selector.is_set());
     let count = selecting
@@ -142,7 +144,7 @@ fn validate_peer(peer: &FieldRef<'_>, accepted: &[&str]) {
     }
 }
 
-fn validate_block(block: &FieldRef<'_>, accepted: &[&str]) {
+fn validate_block(block: &FieldRef<'_>, accepted: &HashSet<&str>) {
     let whole = block.at(fields::CIDR);
     if whole.is_empty() {
         return;
@@ -161,8 +163,8 @@ fn validate_block(block: &FieldRef<'_>, accepted: &[&str]) {
     }
 }
 
-fn check_cidr(cidr: &FieldRef<'_>, accepted: &[&str]) {
-    if !accepted.contains(&cidr.str()) {
+fn check_cidr(cidr: &FieldRef<'_>, accepted: &HashSet<&str>) {
+    if !accepted.contains(cidr.str()) {
         ip::check_cidr(cidr.str(), cidr.errors());
     }
 }
@@ -174,10 +176,10 @@ fn require_cidrs(spec: &FieldRef<'_>) {
     }
 }
 
-fn cidrs<'a>(spec: &FieldRef<'a>) -> Vec<&'a str> {
-    let mut found = Vec::new();
+fn cidrs<'a>(spec: &FieldRef<'a>) -> HashSet<&'a str> {
+    let mut found = HashSet::new();
     for block in ip_blocks(spec) {
-        found.push(block.at(fields::CIDR).str());
+        found.insert(block.at(fields::CIDR).str());
         found.extend(block.at(fields::EXCEPT).strs());
     }
     found

@@ -1,5 +1,7 @@
 //! RuntimeClass: a container runtime handler, the nodes that support it, and its overhead.
 
+use std::collections::HashSet;
+
 use setpoint_schema::fields;
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, meta, name};
@@ -54,13 +56,11 @@ fn validate_tolerations(tolerations: &FieldRef<'_>) {
         [fields::KEY, fields::OPERATOR, fields::VALUE, fields::EFFECT]
             .map(|field| toleration.at(field).str().to_owned())
     };
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for toleration in tolerations.items() {
-        let key = identity(&toleration);
-        if seen.contains(&key) {
+        if !seen.insert(identity(&toleration)) {
             toleration.duplicate();
         }
-        seen.push(key);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Validation of a ResourceClaim's spec: device requests, and constraints among them.
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, name};
 
@@ -165,13 +167,12 @@ fn validate_declarative_references(references: &FieldRef<'_>) {
 }
 
 fn unique_names(list: &FieldRef<'_>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for item in list.items() {
         let name = item.at(fields::NAME).str();
-        if seen.contains(&name) {
+        if !seen.insert(name) {
             item.errors().duplicate(name);
         }
-        seen.push(name);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Name formats of this group, and size limits of lists.
 
+use std::collections::HashSet;
+
 use setpoint_strategy::{FieldRef, name};
 
 const DRIVER_BYTES: usize = 63;
@@ -99,11 +101,10 @@ pub(super) fn check_max_items(list: &FieldRef<'_>, max: usize) -> bool {
 
 /// Reports duplicate strings.
 pub(super) fn check_unique(list: &FieldRef<'_>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for item in list.items() {
-        if seen.contains(&item.str()) {
+        if !seen.insert(item.str()) {
             item.duplicate();
         }
-        seen.push(item.str());
     }
 }

@@ -2,6 +2,8 @@
 
 mod device;
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldLabel, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, name};
@@ -106,13 +108,12 @@ fn validate_spec(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
 }
 
 fn unique_names(list: &FieldRef<'_>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for item in list.items() {
         let name = item.at(fields::NAME).str();
-        if seen.contains(&name) {
+        if !seen.insert(name) {
             item.errors().duplicate(name);
         }
-        seen.push(name);
     }
 }
 

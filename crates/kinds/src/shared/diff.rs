@@ -9,13 +9,18 @@ use std::fmt::Write;
 use std::ops::Range;
 
 const CONTEXT_LINES: usize = 3;
+/// Texts with more lines are not compared: the time grows with the square of their length.
+const MAX_LINES: usize = 10_000;
 /// From this number of lines on, a very frequent line starts no block.
 const LONG_LINES: usize = 200;
 
-/// The diff; empty if the texts are equal.
+/// The diff; empty if the texts are equal. Very long texts have none.
 pub fn unified(old: &str, new: &str) -> String {
     let old: Vec<&str> = old.split('\n').collect();
     let new: Vec<&str> = new.split('\n').collect();
+    if old.len() + new.len() > MAX_LINES {
+        return "the difference is too large to show\n".to_owned();
+    }
     let mut out = String::new();
     for hunk in hunks(&changes(&old, &new)) {
         write_hunk(&old, &new, &hunk, &mut out);

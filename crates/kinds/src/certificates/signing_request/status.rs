@@ -1,5 +1,7 @@
 //! The status of a CSR: its conditions and the certificate.
 
+use std::collections::HashSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -139,22 +141,19 @@ fn validate_conditions(conditions: &FieldRef<'_>, old: &FieldRef<'_>) {
         .items()
         .map(|item| item.at(fields::TYPE).str())
         .collect();
-    let before: Vec<&str> = old.items().map(|item| item.at(fields::TYPE).str()).collect();
-    let repeats = |kinds: &[&str]| {
-        kinds
-            .iter()
-            .enumerate()
-            .any(|(at, kind)| kinds[..at].contains(kind))
-    };
-    let may_repeat = repeats(&before);
+    let had: Vec<&str> = old.items().map(|item| item.at(fields::TYPE).str()).collect();
+    let before: HashSet<&str> = had.iter().copied().collect();
+    let may_repeat = before.len() < had.len();
+    let mut seen = HashSet::new();
     for (at, condition) in conditions.items().enumerate() {
-        if !before.contains(&"") {
+        if !before.contains("") {
             condition.at(fields::TYPE).require();
         }
         let decides = DECISIONS.contains(&kinds[at]);
         let allowed = if decides { &STATUSES[1..2] } else { STATUSES };
         condition.at(fields::STATUS).require_one_of(allowed);
-        if !may_repeat && kinds[..at].contains(&kinds[at]) {
+        let is_new = seen.insert(kinds[at]);
+        if !may_repeat && !is_new {
             condition.at(fields::TYPE).duplicate();
         }
     }

@@ -1,5 +1,8 @@
 //! Annotations of pods that have a meaning, most of them from before there were fields.
 
+use std::cell::LazyCell;
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields, prune};
 use setpoint_strategy::FieldRef;
 
@@ -34,12 +37,17 @@ pub(super) fn validate(annotations: &FieldRef<'_>, spec: &FieldRef<'_>, any_cost
         annotations.key(DELETION_COST).invalid("must be a 32bit integer");
     }
     validate_seccomp(annotations);
-    for (key, profile) in annotations.entries() {
-        let Some(container) = key.strip_prefix(APP_ARMOR) else {
-            continue;
-        };
-        let mut names = spec::all_containers(spec).map(|container| container.at(fields::NAME).str());
-        if !names.any(|name| name == container) {
+    let profiles = annotations
+        .entries()
+        .filter_map(|(key, profile)| Some((key.strip_prefix(APP_ARMOR)?, profile)));
+    let names = LazyCell::new(|| -> HashSet<&str> {
+        let containers = spec::all_containers(spec);
+        containers
+            .map(|container| container.at(fields::NAME).str())
+            .collect()
+    });
+    for (container, profile) in profiles {
+        if !names.contains(container) {
             profile.invalid_as(container, "container not found");
         }
         let text = profile.str();

@@ -1,5 +1,7 @@
 //! The `ephemeralcontainers` subresource: debugging containers added to a running pod.
 
+use std::collections::HashMap;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, PartialRules, RequestFacts, Strategy, top_level};
 
@@ -55,9 +57,11 @@ fn validate(pod: &FieldRef<'_>, old: &FieldRef<'_>, facts: &RequestFacts) {
     Pod::validate_for_update(pod, old, facts);
     validate_annotations(pod, old);
     let list = pod.at(fields::SPEC).at(LIST);
+    let named = list.items().map(|now| (now.at(fields::NAME).str(), now));
+    let named: HashMap<&str, FieldRef<'_>> = named.collect();
     for before in old.at(fields::SPEC).at(LIST).items() {
         let name = before.at(fields::NAME).str();
-        match list.items().rfind(|now| now.at(fields::NAME).str() == name) {
+        match named.get(name) {
             None => list.forbidden(&format!(
                 "existing ephemeral containers {name:?} may not be removed\n"
             )),

@@ -176,17 +176,15 @@ fn may_restart(container: &FieldRef<'_>, spec: &FieldRef<'_>, code: i64) -> bool
 
 fn validate_claims(pod: &FieldRef<'_>) {
     let (spec, status) = (pod.at(fields::SPEC), pod.at(fields::STATUS));
-    let claims = spec.at(fields::RESOURCE_CLAIMS);
+    let claims = spec.at(fields::RESOURCE_CLAIMS).items();
+    let claims: BTreeSet<&str> = claims.map(|claim| claim.at(fields::NAME).str()).collect();
     let mut seen = BTreeSet::new();
     for claim_status in status.at(fields::RESOURCE_CLAIM_STATUSES).items() {
         let (named, object) = (
             claim_status.at(fields::NAME),
             claim_status.at(fields::RESOURCE_CLAIM_NAME),
         );
-        if !claims
-            .items()
-            .any(|claim| claim.at(fields::NAME).str() == named.str())
-        {
+        if !claims.contains(named.str()) {
             named.invalid("must match the name of an entry in `spec.resourceClaims`");
         }
         if !seen.insert(named.str()) {

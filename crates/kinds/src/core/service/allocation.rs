@@ -4,6 +4,8 @@
 //! `spec.ipFamilies` that `spec.clusterIPs` lacks, and the node ports. All of this precedes validation, which sees
 //! what will be stored.
 
+use std::collections::HashMap;
+
 use setpoint_api::field::{Errors, FieldError};
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, Strategy, ip, shape_of};
@@ -88,16 +90,16 @@ fn into_result(errors: &Errors) -> Result<(), Vec<FieldError>> {
 /// Ports of the same name keep their node ports, unless another port uses them.
 fn keep_node_ports(spec: &mut Tree, old: &Tree) {
     let taken = &node_ports(spec) & &node_ports(old);
+    // Of two ports with the same name the last one counts.
+    let before = old.items(fields::PORTS).iter();
+    let before: HashMap<&str, i64> = before
+        .map(|port| (text(port, fields::NAME), number(port, fields::NODE_PORT)))
+        .collect();
     for port in spec.items_mut(fields::PORTS) {
         if number(port, fields::NODE_PORT) != 0 {
             continue;
         }
-        let before = old.items(fields::PORTS).iter().rev();
-        let before = before
-            .filter(|other| text(other, fields::NAME) == text(port, fields::NAME))
-            .map(|other| number(other, fields::NODE_PORT))
-            .next()
-            .unwrap_or_default();
+        let before = before.get(text(port, fields::NAME)).copied().unwrap_or_default();
         if before != 0 && !taken.contains(&before) {
             port.set(&[fields::NODE_PORT], before);
         }

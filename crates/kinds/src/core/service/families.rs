@@ -1,6 +1,6 @@
 //! Cluster IPs and IP families of a service.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use setpoint_schema::fields;
 use setpoint_strategy::{FieldRef, ip};
@@ -62,7 +62,7 @@ fn validate_families(spec: &FieldRef<'_>) {
 
 /// Reports invalid cluster IPs; a single `None` is allowed.
 fn validate_addresses(addresses: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> bool {
-    let before: Vec<&str> = old
+    let before: HashSet<&str> = old
         .map(|old| old.at(fields::CLUSTER_IPS).strs().collect())
         .unwrap_or_default();
     let mut valid = true;
@@ -72,7 +72,7 @@ fn validate_addresses(addresses: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> b
                 valid = false;
                 addresses.invalid("'None' must be the first and only value");
             }
-        } else if !before.contains(&address.str()) {
+        } else if !before.contains(address.str()) {
             valid &= ip::check(address.str(), address.errors());
         }
     }

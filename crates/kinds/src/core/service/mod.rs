@@ -13,7 +13,7 @@ mod ports;
 mod update;
 mod warnings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::Column;
@@ -252,11 +252,11 @@ fn validate_affinity(spec: &FieldRef<'_>) {
 }
 
 fn validate_external_ips(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
-    let before: Vec<&str> = old
+    let before: HashSet<&str> = old
         .map(|old| old.at(fields::EXTERNAL_IPS).strs().collect())
         .unwrap_or_default();
     for address in spec.at(fields::EXTERNAL_IPS).items() {
-        if before.contains(&address.str()) || ip::check(address.str(), address.errors()) {
+        if before.contains(address.str()) || ip::check(address.str(), address.errors()) {
             ip::check_endpoint(address.str(), address.errors());
         }
     }
@@ -272,13 +272,13 @@ fn validate_source_ranges(service: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
             ranges.forbidden(ONLY_BALANCED);
         }
         let before = old.map(|old| old.at(fields::SPEC).at(fields::LOAD_BALANCER_SOURCE_RANGES));
-        let before: Vec<&str> = before
+        let before: HashSet<&str> = before
             .iter()
             .flat_map(|before| before.strs().map(str::trim))
             .collect();
         for range in ranges.items() {
             let text = range.str().trim();
-            if !before.contains(&text) {
+            if !before.contains(text) {
                 ip::check_cidr(text, range.errors());
             }
         }

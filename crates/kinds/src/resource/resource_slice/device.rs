@@ -1,5 +1,7 @@
 //! One device of a slice.
 
+use std::collections::HashSet;
+
 use setpoint_schema::fields;
 use setpoint_strategy::{FieldRef, name};
 
@@ -160,8 +162,9 @@ fn validate_conditions(device: &FieldRef<'_>) {
     }
     format::check_unique(&binding);
     format::check_unique(&failure);
+    let bound: HashSet<&str> = binding.strs().collect();
     for condition in failure.items() {
-        if binding.strs().any(|other| other == condition.str()) {
+        if bound.contains(condition.str()) {
             condition.invalid("bindingFailureConditions must not overlap with bindingConditions");
         }
     }

@@ -1,5 +1,7 @@
 //! Environment variables of a container and their sources.
 
+use std::collections::HashMap;
+
 use setpoint_schema::fields;
 use setpoint_strategy::{FieldRef, meta, name};
 
@@ -246,17 +248,18 @@ pub(super) fn validate_from(sources: &FieldRef<'_>) {
 
 /// A `fileKeyRef` must reference an emptyDir volume of the pod.
 pub(super) fn validate_file_volumes(spec: &FieldRef<'_>) {
-    let volumes = spec.at(fields::VOLUMES);
+    // Of two volumes with the same name the first one counts.
+    let volumes = spec.at(fields::VOLUMES).items().rev();
+    let volumes: HashMap<&str, FieldRef<'_>> = volumes
+        .map(|volume| (volume.at(fields::NAME).str(), volume))
+        .collect();
     for variable in all_containers(spec).flat_map(|container| container.at(fields::ENV).items()) {
         let reference = variable.at(fields::VALUE_FROM).at(fields::FILE_KEY_REF);
         if !reference.is_set() {
             continue;
         }
         let volume_name = reference.at(fields::VOLUME_NAME);
-        match volumes
-            .items()
-            .find(|volume| volume.at(fields::NAME).str() == volume_name.str())
-        {
+        match volumes.get(volume_name.str()) {
             None => volume_name.not_found(),
             Some(volume) if !volume.at(fields::EMPTY_DIR).is_set() => {
                 volume_name.invalid("referenced volume must be of type emptyDir");

@@ -31,16 +31,25 @@ pub(super) fn validate(container: &FieldRef<'_>, container_context: &ContainerCo
     }
 }
 
-fn by_name<'a>(list: &FieldRef<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
+/// The volume names of mounts or devices, and their paths.
+struct NamedPaths<'a> {
+    names: BTreeSet<&'a str>,
+    paths: BTreeSet<&'a str>,
+}
+
+/// Of two items with the same name the last one counts.
+fn by_name<'a>(list: &FieldRef<'a>, path: &str) -> NamedPaths<'a> {
     let items = list.items();
-    items
+    let items: BTreeMap<&str, &str> = items
         .map(|item| (item.at(fields::NAME).str(), item.at(path).str()))
-        .collect()
+        .collect();
+    let (names, paths) = items.into_iter().unzip();
+    NamedPaths { names, paths }
 }
 
 fn validate_mount<'a>(
     mount: &FieldRef<'a>,
-    devices: &BTreeMap<&str, &str>,
+    devices: &NamedPaths<'_>,
     container_context: &ContainerContext<'_>,
     seen: &mut BTreeSet<&'a str>,
 ) {
@@ -53,10 +62,10 @@ fn validate_mount<'a>(
     if !seen.insert(path.str()) {
         path.invalid("must be unique");
     }
-    if devices.contains_key(name.str()) {
+    if devices.names.contains(name.str()) {
         name.invalid("must not already exist in volumeDevices");
     }
-    if devices.values().any(|other| *other == path.str()) {
+    if devices.paths.contains(path.str()) {
         path.invalid("must not already exist as a path in volumeDevices");
     }
 }
@@ -116,7 +125,7 @@ fn validate_read_only(mount: &FieldRef<'_>, mounts: &FieldRef<'_>) {
 
 fn validate_device<'a>(
     device: &FieldRef<'a>,
-    mounts: &BTreeMap<&str, &str>,
+    mounts: &NamedPaths<'_>,
     container_context: &ContainerContext<'_>,
     (names, paths): &mut (BTreeSet<&'a str>, BTreeSet<&'a str>),
 ) {
@@ -146,10 +155,10 @@ fn validate_device<'a>(
     } else {
         paths.insert(path.str());
     }
-    if mounts.contains_key(name.str()) {
+    if mounts.names.contains(name.str()) {
         name.invalid("must not already exist in volumeMounts");
     }
-    if mounts.values().any(|other| *other == path.str()) {
+    if mounts.paths.contains(path.str()) {
         path.invalid("must not already exist as a path in volumeMounts");
     }
 }

@@ -1,6 +1,6 @@
 //! Topology spread constraints.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use setpoint_schema::fields;
 use setpoint_strategy::{FieldRef, label_selector, name};
@@ -18,14 +18,16 @@ pub(super) fn validate(constraints: &FieldRef<'_>, pod_context: &PodContext<'_>)
         let key = constraint.at(fields::TOPOLOGY_KEY).str().to_owned();
         (key, constraint.at(fields::WHEN_UNSATISFIABLE).str().to_owned())
     };
+    // The last position of each pair: all before it are duplicates.
+    let last: HashMap<(String, String), usize> = constraints
+        .items()
+        .enumerate()
+        .map(|(at, constraint)| (pair(&constraint), at))
+        .collect();
     for (at, constraint) in constraints.items().enumerate() {
         validate_one(&constraint);
         let (key, action) = pair(&constraint);
-        if constraints
-            .items()
-            .skip(at + 1)
-            .any(|other| pair(&other) == (key.clone(), action.clone()))
-        {
+        if last.get(&(key.clone(), action.clone())) != Some(&at) {
             let field = constraint.errors().at("{topologyKey, whenUnsatisfiable}");
             field.duplicate(format!("{{{key}, {action}}}"));
         }
@@ -97,9 +99,12 @@ pub(super) fn validate_label_keys(term: &FieldRef<'_>, lists: &[&str]) {
         .entries()
         .map(|(key, _)| key)
         .collect();
+    let positions = keys.strs().enumerate().map(|(at, key)| (key, at));
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    positions.for_each(|(key, at)| _ = first.entry(key).or_insert(at));
     for expression in selector.at(fields::MATCH_EXPRESSIONS).items() {
         let key = expression.at(fields::KEY).str();
-        let at = keys.strs().position(|other| other == key);
+        let at = first.get(key).copied();
         // The server adds one expression for each key when a pod is created; a second one is the caller's.
         if let (Some(at), false) = (at, known.insert(key)) {
             term.errors().index(at).invalid(key, IN_BOTH);
@@ -125,13 +130,13 @@ fn validate_legacy_label_keys(constraint: &FieldRef<'_>) {
     if !selector.is_set() {
         keys.forbidden(NO_SELECTOR);
     }
-    let expressions = selector.at(fields::MATCH_EXPRESSIONS);
+    let expressions = selector.at(fields::MATCH_EXPRESSIONS).items();
+    let selected: BTreeSet<&str> = expressions
+        .map(|expression| expression.at(fields::KEY).str())
+        .collect();
     for key in keys.items() {
         name::check(&key, name::check_qualified_name);
-        let mut expressions = expressions.items();
-        if selector.at(fields::MATCH_LABELS).key(key.str()).is_set()
-            || expressions.any(|expression| expression.at(fields::KEY).str() == key.str())
-        {
+        if selector.at(fields::MATCH_LABELS).key(key.str()).is_set() || selected.contains(key.str()) {
             key.invalid(IN_BOTH);
         }
     }

@@ -1,5 +1,7 @@
 //! Validation of updates of a pod's spec, which is mostly immutable.
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, go_dump, top_level};
 
@@ -128,14 +130,13 @@ fn validate_deadline(spec: &FieldRef<'_>, old: &FieldRef<'_>) {
 
 fn validate_tolerations(new: &FieldRef<'_>, old: &FieldRef<'_>) {
     // Only `tolerationSeconds` of an existing toleration may change.
-    let kept = |old: &Tree| {
-        new.list().iter().any(|new| {
-            let mut same = new.clone();
-            top_level::keep(&mut same, old, fields::TOLERATION_SECONDS);
-            same.semantic_eq(old)
-        })
+    let identity = |toleration: &Tree| {
+        let mut identity = toleration.sorted();
+        top_level::drop(&mut identity, fields::TOLERATION_SECONDS);
+        identity
     };
-    for _ in old.list().iter().filter(|old| !kept(old)) {
+    let kept: HashSet<Tree> = new.list().iter().map(identity).collect();
+    for _ in old.list().iter().filter(|old| !kept.contains(&identity(old))) {
         new.forbidden("existing toleration can not be modified except its tolerationSeconds");
     }
     tolerations::validate(new);
@@ -143,10 +144,10 @@ fn validate_tolerations(new: &FieldRef<'_>, old: &FieldRef<'_>) {
 
 /// Scheduling gates may only be removed.
 fn validate_gates(gates: &FieldRef<'_>, old: &FieldRef<'_>) {
+    let before: HashSet<&str> = old.items().map(|gate| gate.at(fields::NAME).str()).collect();
     for gate in gates.items() {
         let name = gate.at(fields::NAME);
-        let mut before = old.items().map(|gate| gate.at(fields::NAME).str());
-        if !before.any(|before| before == name.str()) {
+        if !before.contains(name.str()) {
             let detail = format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",
                 name.str()
