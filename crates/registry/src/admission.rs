@@ -1,5 +1,6 @@
 //! Calls of the admission chain, and what it adds to a write.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -134,11 +135,15 @@ impl AdmissionEffects {
 
     /// Adds warnings, each once.
     fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        for warning in warnings {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
+        if warnings.is_empty() {
+            return self;
         }
+        let mut seen: HashSet<String> = self.warnings.iter().cloned().collect();
+        self.warnings.extend(
+            warnings
+                .into_iter()
+                .filter(|warning| seen.insert(warning.clone())),
+        );
         self
     }
 }

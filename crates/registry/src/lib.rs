@@ -31,6 +31,7 @@ mod deletion;
 mod encoded_object;
 mod field_managers;
 mod names;
+mod object_size;
 mod owner_references;
 mod page;
 mod served_resources;

@@ -1,5 +1,7 @@
 //! Removal of duplicate `metadata.ownerReferences`, with the warning that Kubernetes returns for them.
 
+use std::collections::HashSet;
+
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::meta;
 
@@ -15,18 +17,17 @@ pub(crate) enum Phase {
 /// Drops duplicate owner references. Returns the warning that names their UIDs.
 pub(crate) fn dedup(object: &mut Tree, phase: Phase) -> Option<String> {
     let owners = meta::find(object, "ownerReferences")?.as_list()?;
-    let is_duplicate = |at: usize| owners[..at].contains(&owners[at]);
-    let duplicates: Vec<usize> = (0..owners.len()).filter(|at| is_duplicate(*at)).collect();
+    if owners.len() < 2 {
+        return None;
+    }
+    let mut seen = HashSet::with_capacity(owners.len());
+    let (unique, duplicates): (Vec<&Tree>, Vec<&Tree>) = owners.iter().partition(|owner| seen.insert(*owner));
     if duplicates.is_empty() {
         return None;
     }
-    let uid = |at: &usize| owners[*at].str_at(&[fields::UID]).unwrap_or_default().to_owned();
+    let uid = |owner: &&Tree| owner.str_at(&[fields::UID]).unwrap_or_default().to_owned();
     let uids: Vec<String> = duplicates.iter().map(uid).collect();
-    let unique = owners
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !duplicates.contains(at));
-    let unique: Vec<Tree> = unique.map(|(_, owner)| owner.clone()).collect();
+    let unique: Vec<Tree> = unique.into_iter().cloned().collect();
     meta::set(object, "ownerReferences", unique);
     let when = match phase {
         Phase::Decoded => "",

@@ -196,6 +196,7 @@ mod tests {
             bytes: json.as_bytes().to_vec(),
             resource_version_offset: Some(u32::try_from(stamp).unwrap()),
             body_offset: 1,
+            uncompressed_bytes: None,
         }
     }
 

@@ -31,6 +31,15 @@ pub struct CanonicalJson {
     pub resource_version_offset: Option<u32>,
     /// The offset after `kind` and `apiVersion`: `{` and the bytes from here on are the object without them.
     pub body_offset: u32,
+    /// The length of the JSON, if `bytes` have it compressed.
+    pub uncompressed_bytes: Option<usize>,
+}
+
+impl CanonicalJson {
+    /// The length of the JSON, compressed or not.
+    pub fn json_bytes(&self) -> usize {
+        self.uncompressed_bytes.unwrap_or(self.bytes.len())
+    }
 }
 
 /// How an empty list or map is written where its field is always written.
@@ -56,6 +65,7 @@ pub fn write(shape: &Shape, tree: &Tree, empty: EmptyCollections) -> CanonicalJs
         resource_version_offset: writer.resource_version_offset.map(offset),
         body_offset: offset(writer.body_offset),
         bytes: writer.out,
+        uncompressed_bytes: None,
     }
 }
 
@@ -83,6 +93,7 @@ pub fn write_sorted(head: &Shape, tree: &Tree) -> CanonicalJson {
         resource_version_offset: writer.resource_version_offset.map(offset),
         body_offset: 1,
         bytes: writer.out,
+        uncompressed_bytes: None,
     }
 }
 

@@ -126,6 +126,7 @@ impl<T: Strategy> Storage for BuiltinKind<T> {
     fn write(&self, object: &Tree) -> Result<CanonicalJson, InvalidObject> {
         let mut written = setpoint_schema::write(self.shape(), object, T::RULES.upstream.empty);
         if let Some(packed) = T::compress(&written.bytes) {
+            written.uncompressed_bytes = Some(written.bytes.len());
             written.bytes = packed;
         }
         Ok(written)

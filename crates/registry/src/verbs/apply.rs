@@ -13,6 +13,7 @@ use setpoint_strategy::{SubresourceKind, meta};
 use super::create::{NewObject, create_object};
 use super::guaranteed_update::{UpdatedObject, guaranteed_update};
 use super::patch::require_version;
+use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
 use crate::{error, field_managers};
 
@@ -68,6 +69,10 @@ impl UpdatedObject for MergedObject<'_> {
         self.applied.check_duplicates(self.options.field_validation)?;
         require_version(context, &object, old)?;
         Ok(object)
+    }
+
+    fn size_policy(&self) -> SizePolicy {
+        SizePolicy::Reject
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The steps in order: decode the body and set its defaults, set the namespace and the managed fields (all of
 //! [`NewObject::compute`]), run mutating admission ([`create_object`]), then generate the name, set the system fields,
-//! prepare and validate by the rules of the kind, run validating admission, encode and commit ([`insert_object`]).
+//! prepare and validate by the rules of the kind, run validating admission, encode, check the size and commit
+//! ([`insert_object`]).
 //!
 //! A create starts again from the body only if a side write of admission has a conflict, and from the name only if a
 //! generated name is taken.
@@ -19,6 +20,7 @@ use setpoint_strategy::meta;
 use super::apply::AppliedConfiguration;
 use crate::admission::AdmissionEffects;
 use crate::commit::Outcome;
+use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
 use crate::{error, field_managers, names};
 
@@ -60,7 +62,7 @@ pub(crate) async fn create_object(
         let mutated = context
             .mutate(Operation::Create, &mut object, None, options.dry_run)
             .await?;
-        if let Some(stored) = insert_object(context, object, &mutated, options).await? {
+        if let Some(stored) = insert_object(context, object, &mutated, (options, new.size_policy())).await? {
             return Ok(Response {
                 created: true,
                 ..Response::new(Body::Object(stored))
@@ -75,7 +77,7 @@ async fn insert_object(
     context: &RequestContext<'_>,
     mut object: Tree,
     mutated: &AdmissionEffects,
-    options: &WriteOptions,
+    (options, size_policy): (&WriteOptions, SizePolicy),
 ) -> Result<Option<Arc<Stored>>, Status> {
     let version = submitted_version(&object);
     let is_generated = names::is_generated(&object);
@@ -99,7 +101,10 @@ async fn insert_object(
         let outcome = match options.dry_run {
             true => dry_run_outcome(context, &key, &encoded.written)?,
             false if version != 0 => return Err(version_not_allowed()),
-            false => context.insert(&key, encoded, effects.side_writes).await?,
+            false => {
+                let encoded = context.fit(&key, &object, encoded, size_policy)?;
+                context.insert(&key, encoded, effects.side_writes).await?
+            }
         };
         match outcome {
             Outcome::Written(stored) => {
@@ -115,6 +120,13 @@ async fn insert_object(
 }
 
 impl NewObject<'_> {
+    fn size_policy(&self) -> SizePolicy {
+        match self {
+            Self::Body(_) | Self::Update(_) => SizePolicy::DropManagedFields,
+            Self::Apply(_) => SizePolicy::Reject,
+        }
+    }
+
     /// The object with its defaults, its namespace and its managed fields.
     fn compute(&self, context: &RequestContext<'_>, options: &WriteOptions) -> Result<Tree, Status> {
         match self {

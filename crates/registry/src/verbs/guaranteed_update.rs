@@ -14,6 +14,7 @@ use setpoint_schema::Tree;
 use setpoint_strategy::{SubresourceKind, UpdateContext, meta};
 
 use crate::commit::Outcome;
+use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
 use crate::{deletion, error, field_managers, stored_object};
 
@@ -31,6 +32,11 @@ pub(crate) trait UpdatedObject: Sync {
     /// The version that the request requires the stored object to have. With one, a conflict fails the request.
     fn required_version(&self) -> Option<ResourceVersion> {
         None
+    }
+
+    /// What happens to a new object that is too large.
+    fn size_policy(&self) -> SizePolicy {
+        SizePolicy::DropManagedFields
     }
 }
 
@@ -65,7 +71,8 @@ pub(crate) async fn guaranteed_update(
             .admit(Operation::Update, Some(&mut object), Some(&old), options.dry_run)
             .await?;
         let effects = mutated.and(admitted);
-        match commit(context, &old, &object, effects.side_writes, options.dry_run).await? {
+        let new = (&object, updated.size_policy());
+        match commit(context, &old, new, effects.side_writes, options.dry_run).await? {
             Outcome::Written(stored) => {
                 // An action subresource returns a status, and no warnings about the object.
                 if !is_action {
@@ -86,7 +93,7 @@ pub(crate) async fn guaranteed_update(
 async fn commit(
     context: &RequestContext<'_>,
     old: &Arc<Stored>,
-    object: &Tree,
+    (object, size_policy): (&Tree, SizePolicy),
     side_writes: Vec<SideWrite>,
     dry_run: bool,
 ) -> Result<Outcome, Status> {
@@ -109,6 +116,7 @@ async fn commit(
         let object = context.unstored_object(key, &encoded.written, Some(version))?;
         return Ok(Outcome::Written(object));
     }
+    let encoded = context.fit(key, object, encoded, size_policy)?;
     context.replace(key, version, encoded, side_writes).await
 }
 
