@@ -11,7 +11,11 @@ use setpoint_api::{Event, Response, Status, Stored};
 use setpoint_strategy::Kind;
 
 use crate::error;
+use crate::large_requests::off_worker;
 use crate::request_context::RequestContext;
+
+/// A list of more objects is converted off the worker threads: an object may have to be decoded and encoded again.
+const LARGE_CONVERSION_OBJECTS: usize = 500;
 
 /// The response in the version of the request.
 pub(crate) fn response(context: &RequestContext<'_>, mut response: Response) -> Result<Response, Status> {
@@ -27,7 +31,11 @@ pub(crate) fn response(context: &RequestContext<'_>, mut response: Response) -> 
     response.body = match response.body {
         Body::Object(object) => Body::Object(convert(&object)?),
         Body::List(mut list) => {
-            list.items = list.items.iter().map(convert).collect::<Result<_, _>>()?;
+            let converted = || list.items.iter().map(convert).collect::<Result<_, _>>();
+            list.items = match list.items.len() > LARGE_CONVERSION_OBJECTS {
+                true => off_worker(converted)?,
+                false => converted()?,
+            };
             Body::List(list)
         }
         Body::Watch(inner) => Body::Watch(Box::pin(ConvertedWatch {

@@ -42,6 +42,7 @@ mod bootstrap;
 mod error;
 mod feed;
 mod key;
+mod large_requests;
 mod maintenance;
 mod metrics;
 

@@ -16,6 +16,7 @@ use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 use crate::crd;
 use crate::error::Error;
 use crate::feed::Feed;
+use crate::large_requests::{self, LargeRequests};
 use crate::metrics::{Counters, Metrics};
 use crate::request_context::RequestContext;
 use crate::served_resources::{Resource, ServedVersion};
@@ -52,6 +53,8 @@ pub struct Registry {
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) bootstrap: Vec<BootstrapObject>,
+    /// Slots of the requests that run off the worker threads.
+    pub(crate) large_requests: LargeRequests,
     started: watch::Sender<bool>,
 }
 
@@ -71,6 +74,7 @@ impl Registry {
             allow_privileged: config.allow_privileged,
             counters: Arc::default(),
             bootstrap: config.bootstrap,
+            large_requests: LargeRequests::default(),
             started: watch::Sender::new(false),
         })
     }
@@ -165,10 +169,22 @@ impl Registry {
     }
 
     async fn handle(&self, request: Request) -> Result<Response, Status> {
+        match large_requests::has_large_body(&request) {
+            true => {
+                let execution = Box::pin(self.execute(request, true));
+                self.large_requests.run(execution).await
+            }
+            false => self.execute(request, false).await,
+        }
+    }
+
+    /// Executes the verb of a request. `is_large` is whether it has a slot of the large requests.
+    async fn execute(&self, request: Request, is_large: bool) -> Result<Response, Status> {
         let verb = request.verb.api_verb();
         let result = match self.find_version(&request.target.resource) {
             Some(served) => {
-                let context = RequestContext::new(self, served, request.user, verb, request.target);
+                let mut context = RequestContext::new(self, served, request.user, verb, request.target);
+                context.is_large = is_large;
                 let result = verbs::dispatch(&context, request.verb).await;
                 match result.and_then(|response| convert::response(&context, response)) {
                     Ok(response) => Ok(Response {

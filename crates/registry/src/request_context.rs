@@ -29,6 +29,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) verb: ApiVerb,
     pub(crate) target: Target,
     pub(crate) facts: RequestFacts,
+    /// Whether the request has a slot of the large requests, and runs off the worker threads.
+    pub(crate) is_large: bool,
     warnings: Mutex<Warnings>,
 }
 
@@ -64,6 +66,7 @@ impl<'a> RequestContext<'a> {
             verb,
             target,
             facts,
+            is_large: false,
             warnings: Mutex::default(),
         }
     }

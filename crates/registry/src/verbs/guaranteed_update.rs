@@ -14,6 +14,7 @@ use setpoint_schema::Tree;
 use setpoint_strategy::{SubresourceKind, UpdateContext, meta};
 
 use crate::commit::Outcome;
+use crate::large_requests::LARGE_BYTES;
 use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
 use crate::{deletion, error, field_managers, stored_object};
@@ -48,45 +49,60 @@ pub(crate) async fn guaranteed_update(
     updated: &dyn UpdatedObject,
 ) -> Result<Arc<Stored>, Status> {
     let key = context.key()?;
-    let is_action = matches!(subresource, Some(SubresourceKind::Action(_)));
     loop {
         let old = context.require(&key)?;
-        let old_tree = context.kind.decode_stored(&old).map_err(error::undecodable)?;
-        let mut object = updated.compute(context, &old, &old_tree)?;
-        let mutated = context
-            .mutate(Operation::Update, &mut object, Some(&old), options.dry_run)
-            .await?;
-        keep_system_fields(&mut object, &old_tree);
-        let update = UpdateContext {
-            old: &old_tree,
-            subresource,
-            facts: &context.facts,
+        let attempt = try_update(context, subresource, options, updated, &old);
+        let outcome = match !context.is_large && old.json().len() > LARGE_BYTES {
+            true => context.registry.large_requests.run(Box::pin(attempt)).await?,
+            false => attempt.await?,
         };
-        context.kind.prepare_update(&mut object, &update);
-        field_managers::keep_unchanged_managers(&old_tree, &mut object);
-        context.validate(meta::name(&object), |errors| {
-            context.kind.validate_update(&object, &update, errors);
-        })?;
-        let admitted = context
-            .admit(Operation::Update, Some(&mut object), Some(&old), options.dry_run)
-            .await?;
-        let effects = mutated.and(admitted);
-        let new = (&object, updated.size_policy());
-        match commit(context, &old, new, effects.side_writes, options.dry_run).await? {
-            Outcome::Written(stored) => {
-                // An action subresource returns a status, and no warnings about the object.
-                if !is_action {
-                    let warnings = context.kind.warnings(&object, Some(&old_tree));
-                    context.add_object_warnings(warnings, effects.warnings);
-                }
-                return Ok(stored);
-            }
+        match outcome {
+            Outcome::Written(stored) => return Ok(stored),
             Outcome::Conflict if updated.required_version().is_some() => {
                 return Err(Status::modified(&context.name, key.name()));
             }
             Outcome::Conflict | Outcome::SideWriteConflict => {}
         }
     }
+}
+
+/// One attempt of an update, against the newest object.
+async fn try_update(
+    context: &RequestContext<'_>,
+    subresource: Option<SubresourceKind>,
+    options: &WriteOptions,
+    updated: &dyn UpdatedObject,
+    old: &Arc<Stored>,
+) -> Result<Outcome, Status> {
+    let is_action = matches!(subresource, Some(SubresourceKind::Action(_)));
+    let old_tree = context.kind.decode_stored(old).map_err(error::undecodable)?;
+    let mut object = updated.compute(context, old, &old_tree)?;
+    let mutated = context
+        .mutate(Operation::Update, &mut object, Some(old), options.dry_run)
+        .await?;
+    keep_system_fields(&mut object, &old_tree);
+    let update = UpdateContext {
+        old: &old_tree,
+        subresource,
+        facts: &context.facts,
+    };
+    context.kind.prepare_update(&mut object, &update);
+    field_managers::keep_unchanged_managers(&old_tree, &mut object);
+    context.validate(meta::name(&object), |errors| {
+        context.kind.validate_update(&object, &update, errors);
+    })?;
+    let admitted = context
+        .admit(Operation::Update, Some(&mut object), Some(old), options.dry_run)
+        .await?;
+    let effects = mutated.and(admitted);
+    let new = (&object, updated.size_policy());
+    let outcome = commit(context, old, new, effects.side_writes, options.dry_run).await?;
+    // An action subresource returns a status, and no warnings about the object.
+    if matches!(outcome, Outcome::Written(_)) && !is_action {
+        let warnings = context.kind.warnings(&object, Some(&old_tree));
+        context.add_object_warnings(warnings, effects.warnings);
+    }
+    Ok(outcome)
 }
 
 /// Commits the object, or removes it if this update finishes its deletion. An update without changes is not committed.

@@ -12,6 +12,7 @@ use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored};
 use setpoint_schema::fields;
 use setpoint_store::Record;
 
+use crate::large_requests::{LARGE_OBJECTS, off_worker};
 use crate::page::Page;
 use crate::request_context::RequestContext;
 use crate::{error, key};
@@ -84,7 +85,7 @@ fn list_from_cache(
         own => own,
     };
     let start = Key::new("", &start_of(context, page));
-    let chunk = match fields.exact_match("metadata.name") {
+    let select = || match fields.exact_match("metadata.name") {
         Some(name) if !namespace.is_empty() || !context.kind_info().is_namespaced() => {
             let found = snapshot.find(&Key::new(namespace, name));
             take_chunk(options, found.into_iter(), |object| Ok(object.clone()))
@@ -94,6 +95,10 @@ fn list_from_cache(
             let objects = snapshot.in_namespace_from(namespace, &start);
             take_chunk(options, objects, |object| Ok(object.clone()))
         }
+    };
+    let chunk = match snapshot.len() > LARGE_OBJECTS {
+        true => off_worker(select),
+        false => select(),
     };
     Ok(chunk?.into_list(context, snapshot.version))
 }

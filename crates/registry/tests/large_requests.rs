@@ -1,0 +1,92 @@
+//! Large requests run off the worker threads: with one worker, a small request is served while a large one computes.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use cluster::{Cluster, config_map, parse};
+use setpoint_api::Status;
+use setpoint_registry_api::{Admit, AdmitFuture, Review};
+
+/// Admission that keeps its thread busy while it reviews the object `large`, until the test lets it go on.
+struct BusyAdmission {
+    entered: SyncSender<()>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Admit for BusyAdmission {
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(async move {
+            if review
+                .object
+                .as_ref()
+                .and_then(|object| object.str_at(&["data", "busy"]))
+                == Some("yes")
+            {
+                self.entered.send(()).unwrap();
+                self.go_on.lock().recv().unwrap();
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn large(data: Value) -> String {
+    let mut body = parse(&config_map("large"));
+    body["data"] = data;
+    body.to_string()
+}
+
+/// Runs a request that keeps its thread busy, and a small one meanwhile.
+async fn check(cluster: Cluster, request: String, (entered, go_on): (Receiver<()>, SyncSender<()>)) {
+    let cluster = Arc::new(cluster);
+    let mut requests: JoinSet<Result<(), Status>> = JoinSet::new();
+    let busy = cluster.clone();
+    requests.spawn(async move { busy.update(&parse(&request), "").await.map(drop) });
+    entered.recv().unwrap();
+    let mut small = JoinSet::new();
+    small.spawn(async move { cluster.create(&config_map("small")).await.map(drop) });
+    small.join_next().await.unwrap().unwrap().unwrap();
+    go_on.send(()).unwrap();
+    requests.join_next().await.unwrap().unwrap().unwrap();
+}
+
+async fn busy_cluster() -> (Cluster, (Receiver<()>, SyncSender<()>)) {
+    let (entered, has_entered) = sync_channel(1);
+    let (go_on, may_go_on) = sync_channel(1);
+    let admission = BusyAdmission {
+        entered,
+        go_on: Mutex::new(may_go_on),
+    };
+    let cluster = Cluster::with_admission(Arc::new(admission)).await;
+    (cluster, (has_entered, go_on))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_small_request_is_served_while_a_large_body_is_processed() {
+    let (cluster, signals) = busy_cluster().await;
+    cluster.create(&large(json!({}))).await.unwrap();
+    let body = large(json!({"busy": "yes", "text": "x".repeat(200_000)}));
+    check(cluster, body, signals).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_small_request_is_served_while_a_large_stored_object_is_updated() {
+    let (cluster, signals) = busy_cluster().await;
+    cluster
+        .create(&large(json!({"text": "x".repeat(200_000)})))
+        .await
+        .unwrap();
+    check(cluster, large(json!({"busy": "yes"})), signals).await;
+}
