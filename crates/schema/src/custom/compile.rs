@@ -106,9 +106,7 @@ fn rules(source: &Tree) -> ValueValidation {
         multiple_of: number(source.get("multipleOf")),
         min_length: count("minLength"),
         max_length: count("maxLength"),
-        pattern: source
-            .str_at(&["pattern"])
-            .and_then(|text| Pattern::new(text).ok()),
+        pattern: source.str_at(&["pattern"]).map(Pattern::new),
         min_items: count("minItems"),
         max_items: count("maxItems"),
         min_properties: count("minProperties"),
@@ -175,20 +173,5 @@ impl ValueValidation {
             && self.one_of.is_empty()
             && self.not.is_none()
             && self.expressions.is_empty()
-    }
-}
-
-impl Pattern {
-    /// Compiles a regular expression, or returns the compiler's error.
-    pub fn new(text: &str) -> Result<Self, String> {
-        let regex = regex::Regex::new(text).map_err(|error| error.to_string())?;
-        Ok(Self {
-            text: text.to_owned(),
-            regex,
-        })
-    }
-
-    pub(super) fn is_match(&self, text: &str) -> bool {
-        self.regex.is_match(text)
     }
 }

@@ -17,6 +17,7 @@ mod duplicates;
 mod enumeration;
 mod formats;
 mod path;
+mod pattern;
 mod prune;
 mod ratcheting;
 mod rule_evaluator;
@@ -25,6 +26,7 @@ mod validate;
 
 pub use defaulting::DefaultsTooLarge;
 pub use enumeration::Enumeration;
+pub use pattern::Pattern;
 pub use rule_evaluator::{Rule, RuleEvaluator, RuleOutcome};
 pub use validate::{SchemaViolation, ViolationKind};
 
@@ -103,13 +105,6 @@ pub struct ValueValidation {
 pub enum Bound {
     Inclusive,
     Exclusive,
-}
-
-/// A regular expression with its text.
-#[derive(Clone, Debug)]
-pub struct Pattern {
-    pub text: String,
-    regex: regex::Regex,
 }
 
 impl Type {

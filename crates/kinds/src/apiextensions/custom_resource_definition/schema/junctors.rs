@@ -95,7 +95,7 @@ fn is_set(value: &Tree) -> bool {
 
 fn validate_pattern(node: &Node<'_>) {
     let pattern = node.str(fields::PATTERN);
-    if !pattern.is_empty() && Pattern::new(pattern).is_err() {
+    if !pattern.is_empty() && Pattern::check(pattern).is_err() {
         let why = go_regex_error(pattern);
         let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
         node.errors.at(fields::PATTERN).invalid(pattern, &detail);
