@@ -7,11 +7,10 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 
 use setpoint_api::call::{Body, Watch};
-use setpoint_api::{Event, Response, Status, Stored};
+use setpoint_api::{Event, Response, Status, Stored, off_worker};
 use setpoint_strategy::Kind;
 
 use crate::error;
-use crate::large_requests::off_worker;
 use crate::request_context::RequestContext;
 
 /// A list of more objects is converted off the worker threads: an object may have to be decoded and encoded again.

@@ -8,10 +8,11 @@ use std::future::Future;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 
+use setpoint_api::off_worker::has_workers;
 use setpoint_api::{Request, Verb};
 
 /// A body or a stored object of more bytes is large.
@@ -40,24 +41,11 @@ impl LargeRequests {
     pub(crate) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
         let slot = self.slots.acquire().await;
         let _slot = slot.expect("the semaphore is never closed");
-        match can_block() {
+        match has_workers() {
             true => block_in_place(|| Handle::current().block_on(request)),
             false => request.await,
         }
     }
-}
-
-/// Runs a long computation of a request that is otherwise small, such as selecting from many objects.
-pub(crate) fn off_worker<T>(compute: impl FnOnce() -> T) -> T {
-    match can_block() {
-        true => block_in_place(compute),
-        false => compute(),
-    }
-}
-
-/// Whether the runtime has further threads; that of a test may have one.
-fn can_block() -> bool {
-    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// Whether the body of a request is large.

@@ -8,11 +8,11 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::{ListOptions, ResourceVersionMatch};
 use setpoint_api::selector::{FieldSelector, selects};
-use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored};
+use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored, off_worker};
 use setpoint_schema::fields;
 use setpoint_store::Record;
 
-use crate::large_requests::{LARGE_OBJECTS, off_worker};
+use crate::large_requests::LARGE_OBJECTS;
 use crate::page::Page;
 use crate::request_context::RequestContext;
 use crate::{error, key};
