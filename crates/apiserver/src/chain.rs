@@ -53,7 +53,7 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
     let result = panic::guard(exchange.run_filters(&mut body)).await;
     if let Some(unread) = &mut body {
-        limit::drain(unread).await;
+        limit::drain(unread, &*shared.clock).await;
     }
     let mut response = result.unwrap_or_else(|status| {
         exchange.audit.update(|record| record.set_failure(&status));

@@ -8,16 +8,19 @@ use http::header::USER_AGENT;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{ApiVerb, ApiVerbs, Payload, Request, Status, Target, User, Verb};
+use setpoint_api::{ApiVerb, ApiVerbs, Payload, Request, Status, Target, User, Verb, off_worker};
 use setpoint_strategy::{ConnectKind, Kind, KindInfo};
 use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
+use crate::filters::bodies_in_flight::LARGE_BODY_BYTES;
 use crate::filters::{audit, authorize};
-use crate::negotiate::{self, Negotiated, Supported, header};
+use crate::negotiate::{self, Format, Negotiated, Supported, header};
+use crate::request::deadline::{self, Deadline};
 use crate::request::options::StatusError;
-use crate::request::{ResourceRequest, deadline, delete, options, payload};
+use crate::request::payload::{self, ReceivedPayload};
+use crate::request::{ResourceRequest, delete, options};
 use crate::respond;
 use crate::serve::ServerState;
 use crate::table::{self, IncludeObject, RenderOptions};
@@ -27,6 +30,9 @@ use crate::{connect, websocket};
 /// Minimum lifetime of a watch whose request sets no timeout. The actual lifetime is drawn between this and twice this,
 /// so that watches started together do not all end together.
 const MIN_WATCH_SECONDS: u64 = 1800;
+
+/// A response of more bytes may take long to encode.
+const LARGE_RESPONSE_BYTES: usize = 512 * 1024;
 
 /// Executes a resource request.
 pub(crate) async fn handle(
@@ -51,12 +57,21 @@ pub(crate) async fn handle(
     let negotiated = negotiate(exchange, verb, supported)?;
     check_fields(exchange, verb, kind.info())?;
     let include_object = IncludeObject::parse(exchange.query, negotiated.representation)?;
-    let deadline = deadline::read(exchange.query)?;
-    let payload = payload::read(&exchange.head.headers, verb, supported, body).await?;
+    let shared = exchange.shared;
+    let deadline = Deadline::after(deadline::read(exchange.query)?, &*shared.clock);
+    shared.memory.check(exchange, resource, &user, body.as_ref())?;
+    let ReceivedPayload {
+        payload,
+        reservation: _in_flight,
+    } = receive(exchange, (verb, supported), &user, body, deadline).await?;
     if let Some(payload) = &payload {
-        exchange
-            .audit
-            .set_request_body(|| audit::body::request_json(&**kind, payload));
+        exchange.audit.set_request_body(|| {
+            let json = || audit::body::request_json(&**kind, payload);
+            match payload.bytes.len() > LARGE_BODY_BYTES {
+                true => off_worker(json),
+                false => json(),
+            }
+        });
     }
     let request = Request {
         user,
@@ -64,7 +79,7 @@ pub(crate) async fn handle(
         verb: with_options(verb, exchange, resource, payload)?,
     };
     check_deletion(exchange, &request)?;
-    let result = call(exchange.shared, request, deadline).await?;
+    let result = call(shared, request, deadline).await?;
     exchange
         .audit
         .update(|record| audit::body::record_response(record, kind, &result));
@@ -73,9 +88,47 @@ pub(crate) async fn handle(
         representation: negotiated.representation,
         kind: kind.clone(),
         include_object,
-        now: exchange.shared.clock.now(),
+        now: shared.clock.now(),
     };
-    write(exchange, negotiated, render, result)
+    match is_costly(negotiated, &result) {
+        true => off_worker(|| write(exchange, negotiated, render, result)),
+        false => write(exchange, negotiated, render, result),
+    }
+}
+
+/// Reads the request body before the deadline.
+async fn receive<'a>(
+    exchange: &Exchange<'a>,
+    (verb, supported): (ApiVerb, Supported),
+    user: &User,
+    body: &mut Option<Incoming>,
+    deadline: Deadline<'_>,
+) -> Result<ReceivedPayload<'a>, StatusError> {
+    let bodies = &exchange.shared.bodies;
+    let received = payload::read(&exchange.head.headers, verb, supported, body, (bodies, user));
+    match deadline.limit(received).await {
+        Ok(received) => received,
+        Err(exceeded) => {
+            // The rest of the body is not waited for.
+            *body = None;
+            Err(exceeded)
+        }
+    }
+}
+
+/// Whether the response takes long to encode: it is large, and not stored JSON, which is sent as it is, nor a list in
+/// JSON, which is encoded frame by frame.
+fn is_costly(negotiated: Negotiated, result: &setpoint_api::Response) -> bool {
+    use setpoint_api::Body as ResultBody;
+    let is_json = negotiated.format == Format::Json && !negotiated.pretty;
+    let bytes = match &result.body {
+        _ if is_json => return false,
+        ResultBody::Object(object) => object.json().len(),
+        ResultBody::List(list) => list.items.iter().map(|item| item.json().len()).sum(),
+        ResultBody::Json(json) => json.len(),
+        ResultBody::Status(_) | ResultBody::Watch(_) => return false,
+    };
+    bytes > LARGE_RESPONSE_BYTES
 }
 
 /// Rejects field selectors the kind does not support. This error takes precedence over all other errors in the options.
@@ -292,21 +345,15 @@ fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, St
 async fn call(
     shared: &ServerState,
     request: Request,
-    deadline: Duration,
+    deadline: Deadline<'_>,
 ) -> Result<setpoint_api::Response, StatusError> {
     let long_running = matches!(request.verb, Verb::Watch(_));
     let reply = shared.serve.call(request);
-    if long_running {
-        return reply.await.map_err(Box::new);
-    }
-    tokio::select! {
-        biased;
-        reply = reply => reply.map_err(Box::new),
-        () = shared.clock.sleep(deadline) => {
-            let message = "Timeout: request did not complete within the allotted timeout";
-            Err(Box::new(Status::timeout(message)))
-        }
-    }
+    let reply = match long_running {
+        true => reply.await,
+        false => deadline.limit(reply).await?,
+    };
+    reply.map_err(Box::new)
 }
 
 /// Encodes the result of `Serve` as an HTTP response.

@@ -17,6 +17,7 @@ mod collect;
 mod process;
 
 pub use process::ProcessMetrics;
+pub(crate) use process::resident_bytes;
 pub use setpoint_values::metrics::{MetricsSource, TextEncoder};
 
 /// Upper bounds of the request durations, in seconds.

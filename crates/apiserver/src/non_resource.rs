@@ -185,6 +185,8 @@ fn metrics(exchange: &Exchange<'_>) -> Response<Body> {
     let mut text = TextEncoder::default();
     exchange.shared.metrics.write(&mut text);
     exchange.shared.flow_control.write(&mut text);
+    exchange.shared.memory.write(&mut text);
+    exchange.shared.bodies.write(&mut text);
     for source in &exchange.shared.metrics_sources {
         source.write(&mut text);
     }

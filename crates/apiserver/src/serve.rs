@@ -30,7 +30,9 @@ use crate::connect::Connect;
 use crate::discovery::Discovery;
 use crate::filters::audit::Audit;
 use crate::filters::audit_id::AuditIds;
+use crate::filters::bodies_in_flight::BodiesInFlight;
 use crate::filters::flow_control::{FlowControl, FlowControlConfig};
+use crate::filters::memory::MemoryLimit;
 use crate::header_budget::{HeaderBudget, MAX_HEADER_LIST_BYTES};
 use crate::health::Check;
 use crate::metrics::{Metrics, MetricsSource};
@@ -83,6 +85,8 @@ pub struct Config {
     pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
     /// Non-resource paths of the binary.
     pub custom_routes: Vec<CustomRoute>,
+    /// Resident memory above which expensive requests are rejected, in bytes; zero is no limit.
+    pub max_memory: u64,
 }
 
 /// Future of a running server. Boxed because the body of an `async fn` is compiled by the crate that awaits it.
@@ -125,6 +129,8 @@ pub(crate) struct ServerState {
     pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
     pub custom_routes: Vec<CustomRoute>,
     pub metrics: Metrics,
+    pub memory: MemoryLimit,
+    pub bodies: BodiesInFlight,
     pub flow_control: FlowControl,
     pub audit_ids: AuditIds,
     header_budget: HeaderBudget,
@@ -185,6 +191,8 @@ impl Server {
             metrics_sources: config.metrics_sources,
             custom_routes: config.custom_routes,
             metrics: Metrics::default(),
+            memory: MemoryLimit::new(config.max_memory),
+            bodies: BodiesInFlight::default(),
             flow_control,
             audit_ids: AuditIds::default(),
             header_budget: HeaderBudget::default(),

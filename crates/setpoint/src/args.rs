@@ -2,6 +2,7 @@
 
 mod controller_flags;
 mod flow_control_flags;
+mod limit_flags;
 mod node_lifecycle_flags;
 mod tls_flags;
 
@@ -15,6 +16,7 @@ use setpoint_values::Cidr;
 
 pub(crate) use controller_flags::ControllerFlags;
 pub(crate) use flow_control_flags::FlowControlFlags;
+pub(crate) use limit_flags::LimitFlags;
 use node_lifecycle_flags::NodeLifecycleFlags;
 pub(crate) use tls_flags::TlsFlags;
 
@@ -129,6 +131,8 @@ pub(crate) struct Up {
     pub flow_control_flags: FlowControlFlags,
     #[command(flatten)]
     pub tls_flags: TlsFlags,
+    #[command(flatten)]
+    pub limit_flags: LimitFlags,
     #[command(flatten)]
     pub controller_flags: ControllerFlags,
     #[command(flatten)]

@@ -41,6 +41,7 @@ mod data_dir;
 mod flow_control;
 mod identity;
 mod kubeconfig;
+mod memory;
 mod service_account_keys;
 mod serving_files;
 
@@ -106,6 +107,7 @@ async fn up(args: Up) -> Result<()> {
         checks: checks::all(&registry, &stop),
         metrics_sources: metrics_sources(&registry, &manager, &aggregation),
         custom_routes: vec![backup::route(&store, &data_dir, &access)],
+        max_memory: memory::limit(args.limit_flags.max_memory),
     };
     let server = Server::new(config, listener);
     let kubeconfig = certificates.write_kubeconfig(&args, &data_dir, address)?;
@@ -119,11 +121,7 @@ async fn up(args: Up) -> Result<()> {
     let users = certificate_users(&aggregation, &access, kubeconfig);
     components.start("certificates", |stop| certificates.run(users, stop));
     components.start("controllers", |stop| async move { Ok(manager.run(stop).await?) });
-    let announced = async {
-        registry.started().await;
-        announce(&args, &data_dir, address, &kubeconfig_path);
-        std::future::pending().await
-    };
+    let announced = announce_once_started(&registry, &args, &data_dir, address, &kubeconfig_path);
     let outcome = tokio::select! {
         outcome = components.wait(&clock) => outcome,
         never = announced => never,
@@ -369,6 +367,19 @@ fn add_nodes(manager: &mut Manager, args: &Up) {
     manager.add("nodes", move |context, stop| {
         setpoint_node::run(acting_as("system:nodes", context), config, stop)
     });
+}
+
+/// Announces the server once the registry has started. Never returns.
+async fn announce_once_started(
+    registry: &Registry,
+    args: &Up,
+    data_dir: &DataDir,
+    address: SocketAddr,
+    kubeconfig: &Path,
+) -> Result<()> {
+    registry.started().await;
+    announce(args, data_dir, address, kubeconfig);
+    std::future::pending().await
 }
 
 /// Prints the address, the paths and a first command to try.

@@ -76,6 +76,7 @@ impl Cluster {
             checks: Vec::new(),
             metrics_sources: Vec::new(),
             custom_routes: Vec::new(),
+            max_memory: 0,
         };
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await;
         let listener = listener.expect("there is a free port");

@@ -1,11 +1,16 @@
 //! Limit of the request body: three mebibytes, as upstream.
 
+use std::time::Duration;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
-use setpoint_api::Status;
+use setpoint_api::{Clock, Status};
 
 use crate::request::options::StatusError;
+
+/// How long a rejected request may go on sending its body.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of a request body.
 pub(crate) const BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -16,9 +21,7 @@ where
     B: Body + Unpin,
     B::Error: std::fmt::Display,
 {
-    if body.size_hint().lower() > BODY_BYTES as u64 {
-        return Err(too_large());
-    }
+    check_length(body)?;
     let mut all = BytesMut::new();
     let mut first = Bytes::new();
     while let Some(frame) = body.frame().await {
@@ -38,9 +41,28 @@ where
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-/// Reads and discards the rest of a body, up to the limit: a client that is still sending would not read an early
-/// response.
-pub(crate) async fn drain<B: Body + Unpin>(body: &mut B) {
+/// Rejects a body whose Content-Length exceeds the limit.
+pub(crate) fn check_length(body: &impl Body) -> Result<(), StatusError> {
+    match body.size_hint().lower() > BODY_BYTES as u64 {
+        true => Err(too_large()),
+        false => Ok(()),
+    }
+}
+
+/// Reads and discards the rest of a body, up to the limit and for a short time: a client that is still sending would
+/// not read an early response. What is left closes the connection.
+pub(crate) async fn drain<B: Body + Unpin>(body: &mut B, clock: &dyn Clock) {
+    if body.is_end_stream() {
+        return;
+    }
+    tokio::select! {
+        biased;
+        () = discard(body) => {}
+        () = clock.sleep(DRAIN_TIMEOUT) => {}
+    }
+}
+
+async fn discard<B: Body + Unpin>(body: &mut B) {
     let mut left = BODY_BYTES as u64;
     while !body.is_end_stream() && body.size_hint().lower() <= left {
         let Some(Ok(frame)) = body.frame().await else {
@@ -65,6 +87,7 @@ mod tests {
     use futures_util::FutureExt;
     use http_body::Frame;
     use http_body_util::{Full, StreamBody};
+    use setpoint_api::SystemClock;
 
     use super::*;
 
@@ -88,11 +111,21 @@ mod tests {
     #[test]
     fn the_rest_is_drained_up_to_the_limit() {
         let mut body = frames_of(&[1, 2, 3]);
-        drain(&mut body).now_or_never().unwrap();
+        discard(&mut body).now_or_never().unwrap();
         assert_eq!(read(&mut body).now_or_never().unwrap().unwrap().len(), 0);
         let mut body = frames_of(&[BODY_BYTES, 1, 5]);
-        drain(&mut body).now_or_never().unwrap();
+        discard(&mut body).now_or_never().unwrap();
         assert_eq!(read(&mut body).now_or_never().unwrap().unwrap().len(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_drained_for_a_short_time() {
+        let clock = SystemClock::new();
+        let started = clock.now();
+        let endless = futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        drain(&mut StreamBody::new(endless), &clock).await;
+        let took = clock.now().duration_since(started);
+        assert_eq!(took.as_secs(), DRAIN_TIMEOUT.as_secs() as i64);
     }
 
     #[test]

@@ -35,6 +35,13 @@ impl MetricsSource for ProcessMetrics {
     }
 }
 
+/// Resident memory of the process.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let pages = fs::read_to_string("/proc/self/statm").ok()?;
+    let resident: u64 = pages.split_whitespace().nth(1)?.parse().ok()?;
+    Some(resident * rustix::param::page_size() as u64)
+}
+
 /// User and system time. The process name may contain blanks, so fields are counted from after it.
 #[allow(clippy::cast_precision_loss, reason = "a sum of seconds need not be exact")]
 fn cpu_seconds() -> Option<f64> {

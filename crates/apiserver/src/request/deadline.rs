@@ -1,11 +1,50 @@
 //! The deadline of a request: query parameter `timeout`, a Go duration, at most one minute.
 
+use std::future::Future;
+use std::task::Poll;
 use std::time::Duration;
+
+use jiff::Timestamp;
+use setpoint_api::{Clock, Status};
 
 use super::options::{StatusError, bad_request};
 use super::query::Query;
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The end of the time that a request may take, from the reading of its body to its response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline<'a> {
+    clock: &'a dyn Clock,
+    end: Timestamp,
+}
+
+impl<'a> Deadline<'a> {
+    /// A deadline that begins now.
+    pub(crate) fn after(timeout: Duration, clock: &'a dyn Clock) -> Self {
+        let end = clock.now().saturating_add(timeout).unwrap_or(Timestamp::MAX);
+        Self { clock, end }
+    }
+
+    /// Waits for a step of the request. After the deadline the step is dropped, and the request fails. The timer starts
+    /// only if the step is not ready at once.
+    pub(crate) async fn limit<T>(self, step: impl Future<Output = T>) -> Result<T, StatusError> {
+        let mut step = std::pin::pin!(step);
+        if let Poll::Ready(ready) = futures_util::poll!(&mut step) {
+            return Ok(ready);
+        }
+        let left = self.end.duration_since(self.clock.now());
+        let left = Duration::try_from(left).unwrap_or_default();
+        tokio::select! {
+            biased;
+            ready = step => Ok(ready),
+            () = self.clock.sleep(left) => {
+                let message = "Timeout: request did not complete within the allotted timeout";
+                Err(Box::new(Status::timeout(message)))
+            }
+        }
+    }
+}
 
 /// Parses the timeout. A missing or zero timeout is the maximum.
 pub fn read(query: &Query<'_>) -> Result<Duration, StatusError> {
@@ -60,12 +99,28 @@ fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use setpoint_api::SystemClock;
+
     use super::*;
 
     #[track_caller]
     fn check(text: &str, expected: Result<u64, &str>) {
         let read = parse(text).map(|duration| u64::try_from(duration.as_millis()).unwrap());
         assert_eq!(read, expected.map_err(str::to_owned), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_that_takes_too_long_is_dropped() {
+        let clock = SystemClock::new();
+        let started = clock.now();
+        let deadline = Deadline::after(Duration::from_secs(60), &clock);
+        deadline
+            .limit(clock.sleep(Duration::from_secs(45)))
+            .await
+            .unwrap();
+        let status = deadline.limit(std::future::pending::<()>()).await.unwrap_err();
+        assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
+        assert_eq!(clock.now().duration_since(started).as_secs(), 60);
     }
 
     #[test]

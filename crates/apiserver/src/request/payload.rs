@@ -1,29 +1,42 @@
 //! Payload of a resource request: its body, with the encoding that the content type names.
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http_body::Body as _;
 use hyper::body::Incoming;
 use setpoint_api::call::Encoding;
 use setpoint_api::options::PatchType;
-use setpoint_api::{ApiVerb, Payload, Status};
+use setpoint_api::{ApiVerb, Payload, Status, User};
 use setpoint_codec::media::MediaType;
 
 use super::options::StatusError;
+use crate::filters::bodies_in_flight::{BodiesInFlight, BodyReservation};
 use crate::filters::limit;
 use crate::negotiate::{self, Supported, header};
 
-/// Reads the request body; `None` if it is empty or the verb has none. A delete's content type is only checked if there
-/// is a body.
-pub(crate) async fn read(
+/// The request body, and its bytes in flight until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ReceivedPayload<'a> {
+    /// Absent if the body is empty or the verb has none.
+    pub(crate) payload: Option<Payload>,
+    pub(crate) reservation: Option<BodyReservation<'a>>,
+}
+
+/// Reads the request body. A delete's content type is only checked if there is a body.
+pub(crate) async fn read<'a>(
     headers: &HeaderMap,
     verb: ApiVerb,
     supported: Supported,
     body: &mut Option<Incoming>,
-) -> Result<Option<Payload>, StatusError> {
-    if verb.is_read() {
-        return Ok(None);
-    }
+    (bodies, user): (&'a BodiesInFlight, &User),
+) -> Result<ReceivedPayload<'a>, StatusError> {
+    let mut received = ReceivedPayload {
+        payload: None,
+        reservation: None,
+    };
+    let Some(body) = body.as_mut().filter(|_| !verb.is_read()) else {
+        return Ok(received);
+    };
     let encoding = match verb {
         ApiVerb::Patch => patch_type(headers).map(patch_encoding),
         _ => encoding(headers, supported),
@@ -32,17 +45,14 @@ pub(crate) async fn read(
     if !may_be_empty && let Err(unknown) = encoding {
         return Err(unknown);
     }
-    let bytes = match body {
-        Some(body) => limit::read(body).await?,
-        None => Bytes::new(),
-    };
-    if bytes.is_empty() {
-        return Ok(None);
+    limit::check_length(body)?;
+    received.reservation = bodies.reserve(&user.name, body.size_hint().exact())?;
+    let bytes = limit::read(body).await?;
+    if !bytes.is_empty() {
+        let encoding = encoding?;
+        received.payload = Some(Payload { encoding, bytes });
     }
-    Ok(Some(Payload {
-        encoding: encoding?,
-        bytes,
-    }))
+    Ok(received)
 }
 
 fn encoding(headers: &HeaderMap, supported: Supported) -> Result<Encoding, StatusError> {

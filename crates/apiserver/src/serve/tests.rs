@@ -2,6 +2,7 @@
 
 mod access;
 mod encodings;
+mod limits;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -136,6 +137,7 @@ fn config(authority: &TestCa) -> Config {
         checks: vec![Check::live("ping", || Ok(()))],
         metrics_sources: Vec::new(),
         custom_routes: Vec::new(),
+        max_memory: 0,
     }
 }
 
