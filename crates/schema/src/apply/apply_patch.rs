@@ -1,6 +1,7 @@
 //! Apply: the merge of an applied configuration into the live object, with conflicts and field ownership.
 
 use super::check::check;
+use super::compare::Comparison;
 use super::error::{Conflict, Conflicts, Error};
 use super::field_set::FieldSet;
 use super::last_applied;
@@ -130,12 +131,21 @@ fn check_conflicts(
     allowed: &FieldSet,
 ) -> Result<(), Error> {
     let others = managers.entries().iter().filter(|entry| entry.id != *id);
-    let mut overlaps: Vec<(&ManagerId, FieldSet)> = others
-        .map(|entry| {
-            let set = changes.in_version_of(entry).clone().into_changed();
-            (&entry.id, entry.fields.intersection(&set).difference(allowed))
-        })
-        .collect();
+    // The changed paths in each version, since an object may have many managers.
+    let mut changed: Vec<(&Comparison, FieldSet)> = Vec::new();
+    let mut overlaps: Vec<(&ManagerId, FieldSet)> = Vec::new();
+    for entry in others {
+        let comparison = changes.in_version_of(entry);
+        let known = changed
+            .iter()
+            .position(|(known, _)| std::ptr::eq(*known, comparison));
+        let at = known.unwrap_or_else(|| {
+            changed.push((comparison, comparison.clone().into_changed()));
+            changed.len() - 1
+        });
+        let overlap = entry.fields.intersection(&changed[at].1).difference(allowed);
+        overlaps.push((&entry.id, overlap));
+    }
     overlaps.sort_by(|left, right| left.0.cmp(right.0));
     let conflicts = overlaps.into_iter().flat_map(|(owner, overlap)| {
         let paths = overlap.paths().into_iter();

@@ -3,6 +3,8 @@
 //! An entry is identified by its manager, operation and subresource, and for updates also by the API version; a manager
 //! that applies keeps one entry across versions. Entries are written in a fixed order, so that equal ownership has equal bytes.
 
+use std::collections::HashMap;
+
 use compact_str::CompactString;
 
 use super::field_set::FieldSet;
@@ -36,7 +38,7 @@ pub struct ManagedFieldsEntry {
 }
 
 /// The identity of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ManagerId {
     pub manager: CompactString,
     pub operation: Operation,
@@ -47,7 +49,7 @@ pub struct ManagerId {
 }
 
 /// The operation that made a manager the owner of fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     Apply,
     Update,
@@ -74,13 +76,24 @@ impl ManagedFields {
     /// The managers of an object.
     pub fn of(object: &Tree) -> Result<ManagedFields, ManagedFieldsError> {
         let list = object.at(&PATH).and_then(Tree::as_list).unwrap_or_default();
-        let mut managers = ManagedFields::default();
-        for (at, entry) in list.iter().enumerate() {
-            let entry = ManagedFieldsEntry::read(entry, at)?;
-            managers.entries.retain(|known| known.id != entry.id);
-            managers.entries.push(entry);
-        }
+        let entries = list.iter().enumerate();
+        let entries = entries.map(|(at, entry)| ManagedFieldsEntry::read(entry, at));
+        let mut managers = ManagedFields {
+            entries: entries.collect::<Result<_, _>>()?,
+        };
+        managers.keep_last();
         Ok(managers)
+    }
+
+    /// Keeps the last entry of each manager.
+    fn keep_last(&mut self) {
+        let positions = self.entries.iter().enumerate();
+        let last: HashMap<ManagerId, usize> = positions.map(|(at, entry)| (entry.id.clone(), at)).collect();
+        if last.len() < self.entries.len() {
+            let mut at = 0..;
+            self.entries
+                .retain(|entry| last.get(&entry.id).copied() == at.next());
+        }
     }
 
     /// Entries as they are, duplicates included.

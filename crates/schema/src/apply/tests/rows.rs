@@ -575,3 +575,24 @@ fn long_lists_are_merged_in_linear_time() {
     let left = object.tree.at(&["spec", "ports"]).and_then(Tree::as_list);
     assert_eq!(left.map(<[Tree]>::len), Some(MANY));
 }
+
+#[test]
+fn many_managers_are_read_and_merged_in_linear_time() {
+    const MANY: usize = 5_000;
+    let entry = |at: usize| {
+        json!({
+            "manager": format!("m{at}"), "operation": if at.is_multiple_of(2) { "Apply" } else { "Update" },
+            "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:map": {format!("f:k{at}"): {}}}},
+        })
+    };
+    let keys: serde_json::Map<_, _> = (0..MANY).map(|at| (format!("k{at}"), "v".into())).collect();
+    let entries: Vec<_> = (0..MANY).chain(0..1).map(entry).collect();
+    let mut object = object();
+    let whole = json!({"metadata": {"uid": "u", "managedFields": entries}, "spec": {"map": keys}});
+    object.tree = tree(&whole.to_string());
+    object
+        .try_apply("a", r#"{"spec":{"map":{"new":"v"}}}"#, Force::No)
+        .unwrap();
+    let managers = ManagedFields::of(&object.tree).unwrap();
+    assert_eq!(managers.entries().len(), MANY + 1);
+}
