@@ -101,6 +101,19 @@ impl Quantity {
         }
     }
 
+    /// The amount, if it is a whole number.
+    pub fn as_i64(self) -> Option<i64> {
+        let is_whole = self.nanos % NANOS_PER_UNIT == 0;
+        i64::try_from(self.nanos / NANOS_PER_UNIT)
+            .ok()
+            .filter(|_| is_whole)
+    }
+
+    /// The amount as the nearest double.
+    pub fn as_approximate_f64(self) -> f64 {
+        self.nanos as f64 / NANOS_PER_UNIT as f64
+    }
+
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }

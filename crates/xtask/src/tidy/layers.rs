@@ -47,6 +47,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("codec", 1, &["api", "schema"]),
     row("values", 1, &["api"]),
     row("cache", 2, &["api", "codec"]),
+    row("cel", 2, &["api", "schema", "values"]),
     row("client", 2, &["api", "codec", "values"]),
     row("strategy", 2, &["api", "codec", "schema", "values"]),
     row(

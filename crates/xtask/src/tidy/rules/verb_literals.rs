@@ -42,6 +42,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "the query parameter of a list",
     ),
     (
+        "crates/cel/src/",
+        &["list", "patch"],
+        "a type and a function of CEL",
+    ),
+    (
         "crates/client/src/http/request.rs",
         &["watch"],
         "the query parameter of a list",

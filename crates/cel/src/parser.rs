@@ -1,0 +1,637 @@
+//! Parser: the source of an expression to its syntax tree, by recursive descent.
+//!
+//! The grammar is that of the language's specification
+//! (<https://github.com/google/cel-spec/blob/master/doc/langdef.md>) with optional syntax (`a.?b`, `a[?0]`, `[?a]`).
+
+use std::sync::Arc;
+
+use crate::ast::{Call, Expr, ExprKind, ListItem, Literal, MapEntry, Select, Struct, StructField, operator};
+use crate::lexer::{Token, TokenSpan, tokenize};
+use crate::macros;
+use crate::source::{CompileError, Issue, NO_POSITION};
+
+/// The longest source, in characters.
+const MAX_SOURCE: usize = 100_000;
+/// How deep brackets may be nested.
+const MAX_DEPTH: usize = 100;
+/// How deep the tree may be. A chain such as `a + b + c` is as deep as it is long.
+const MAX_TREE_DEPTH: usize = 250;
+
+const RESERVED: [&str; 18] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
+];
+
+/// What an expression may begin with, as errors list it.
+const EXPRESSION_START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
+/// A parsed expression and the number of its nodes.
+#[derive(Debug)]
+pub(crate) struct SyntaxTree {
+    pub(crate) expr: Expr,
+    pub(crate) nodes: usize,
+}
+
+/// Parses an expression.
+pub(crate) fn parse(source: &str) -> Result<SyntaxTree, CompileError> {
+    let length = source.chars().count();
+    if length > MAX_SOURCE {
+        return Err(CompileError::plain(format!(
+            "expression code point size exceeds limit: size: {length}, limit {MAX_SOURCE}"
+        )));
+    }
+    let (tokens, issues) = tokenize(source);
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        depth: 0,
+        nodes: 0,
+        issues,
+    };
+    let expr = parser.expression().filter(|_| parser.expect_end());
+    match (expr, parser.issues.is_empty()) {
+        (Some(expr), true) => Ok(SyntaxTree {
+            expr,
+            nodes: parser.nodes,
+        }),
+        _ => Err(CompileError::new(source, parser.issues)),
+    }
+}
+
+/// The state of a parse. Functions return `None` after they reported an error, which ends the parse.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    tokens: Vec<TokenSpan>,
+    at: usize,
+    depth: usize,
+    nodes: usize,
+    issues: Vec<Issue>,
+}
+
+type Operators = &'static [(&'static str, &'static str)];
+
+const RELATIONS: Operators = &[
+    ("==", operator::EQUALS),
+    ("!=", operator::NOT_EQUALS),
+    ("<=", operator::LESS_EQUALS),
+    (">=", operator::GREATER_EQUALS),
+    ("<", operator::LESS),
+    (">", operator::GREATER),
+];
+const SUMS: Operators = &[("+", operator::ADD), ("-", operator::SUBTRACT)];
+const PRODUCTS: Operators = &[
+    ("*", operator::MULTIPLY),
+    ("/", operator::DIVIDE),
+    ("%", operator::MODULO),
+];
+
+impl Parser {
+    /// A new node.
+    pub(crate) fn node(&mut self, offset: usize, kind: ExprKind) -> Expr {
+        self.nodes += 1;
+        let mut expr = Expr {
+            id: self.nodes - 1,
+            offset,
+            depth: 1,
+            kind,
+        };
+        let below = expr.children().into_iter().map(|child| child.depth).max();
+        expr.depth += below.unwrap_or(0);
+        expr
+    }
+
+    pub(crate) fn call(&mut self, offset: usize, function: &str, args: Vec<Expr>) -> Expr {
+        let call = Call {
+            function: function.into(),
+            target: None,
+            args,
+        };
+        self.node(offset, ExprKind::Call(Box::new(call)))
+    }
+
+    pub(crate) fn ident(&mut self, offset: usize, name: &Arc<str>) -> Expr {
+        self.node(offset, ExprKind::Ident(name.clone()))
+    }
+
+    pub(crate) fn literal(&mut self, offset: usize, literal: Literal) -> Expr {
+        self.node(offset, ExprKind::Literal(literal))
+    }
+
+    /// Reports an error and ends the parse.
+    pub(crate) fn fail<T>(&mut self, offset: usize, message: impl Into<String>) -> Option<T> {
+        let message = message.into();
+        self.issues.push(Issue { offset, message });
+        None
+    }
+
+    /// Ends the parse at a tree that is too deep to be walked.
+    fn bounded(&mut self, expr: Expr) -> Option<Expr> {
+        match expr.depth > MAX_TREE_DEPTH {
+            true => self.fail(NO_POSITION, "max recursion depth exceeded"),
+            false => Some(expr),
+        }
+    }
+
+    fn current(&self) -> &TokenSpan {
+        &self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    fn offset(&self) -> usize {
+        self.current().offset
+    }
+
+    fn is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.current().token, Token::Symbol(own) if own == symbol)
+    }
+
+    fn take_symbol(&mut self, symbol: &str) -> bool {
+        let found = self.is_symbol(symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect_symbol(&mut self, symbol: &str) -> Option<()> {
+        if self.take_symbol(symbol) {
+            return Some(());
+        }
+        let (offset, text) = (self.offset(), self.current().text.clone());
+        let next = self.tokens.get(self.at + 1).map(|next| &next.token);
+        let is_end = self.current().token == Token::End;
+        let message = match (symbol, next) {
+            (_, Some(Token::Symbol(next))) if *next == symbol => {
+                format!("extraneous input '{text}' expecting {}", expected_set(symbol))
+            }
+            (")", _) if is_end => format!("missing '{symbol}' at '{text}'"),
+            (":", _) if !is_end => format!("missing '{symbol}' at '{text}'"),
+            _ => format!("mismatched input '{text}' expecting {}", expected_set(symbol)),
+        };
+        self.fail(offset, format!("Syntax error: {message}"))
+    }
+
+    fn expect_end(&mut self) -> bool {
+        if self.current().token == Token::End {
+            return true;
+        }
+        let (offset, text) = (self.offset(), self.current().text.clone());
+        let next = self.tokens.get(self.at + 1).map(|next| &next.token);
+        let what = if next == Some(&Token::End) {
+            "extraneous"
+        } else {
+            "mismatched"
+        };
+        self.fail::<()>(
+            offset,
+            format!("Syntax error: {what} input '{text}' expecting <EOF>"),
+        )
+        .is_some()
+    }
+
+    fn take_operator(&mut self, operators: Operators) -> Option<&'static str> {
+        let found = operators.iter().find(|(symbol, _)| self.is_symbol(symbol))?;
+        self.at += 1;
+        Some(found.1)
+    }
+
+    fn expression(&mut self) -> Option<Expr> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return self.fail(
+                NO_POSITION,
+                format!("expression recursion limit exceeded: {MAX_DEPTH}"),
+            );
+        }
+        let expr = self.conditional();
+        self.depth -= 1;
+        expr
+    }
+
+    fn conditional(&mut self) -> Option<Expr> {
+        let condition = self.logical("||", operator::OR, |parser| {
+            parser.logical("&&", operator::AND, Self::relation)
+        })?;
+        let offset = self.offset();
+        if !self.take_symbol("?") {
+            return Some(condition);
+        }
+        let yes = self.logical("||", operator::OR, |parser| {
+            parser.logical("&&", operator::AND, Self::relation)
+        })?;
+        self.expect_symbol(":")?;
+        let no = self.expression()?;
+        Some(self.call(offset, operator::CONDITIONAL, vec![condition, yes, no]))
+    }
+
+    fn logical(
+        &mut self,
+        symbol: &str,
+        function: &str,
+        operand: impl Fn(&mut Self) -> Option<Expr>,
+    ) -> Option<Expr> {
+        let mut left = operand(self)?;
+        loop {
+            let offset = self.offset();
+            if !self.take_symbol(symbol) {
+                return Some(left);
+            }
+            let right = operand(self)?;
+            let both = self.call(offset, function, vec![left, right]);
+            left = self.bounded(both)?;
+        }
+    }
+
+    fn relation(&mut self) -> Option<Expr> {
+        let mut left = self.binary(SUMS, |parser| parser.binary(PRODUCTS, Self::unary))?;
+        loop {
+            let offset = self.offset();
+            let function = match self.take_operator(RELATIONS) {
+                Some(function) => function,
+                None if self.take_word("in") => operator::IN,
+                None => return Some(left),
+            };
+            let right = self.binary(SUMS, |parser| parser.binary(PRODUCTS, Self::unary))?;
+            let both = self.call(offset, function, vec![left, right]);
+            left = self.bounded(both)?;
+        }
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = matches!(&self.current().token, Token::Ident(own) if &**own == word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn binary(&mut self, operators: Operators, operand: impl Fn(&mut Self) -> Option<Expr>) -> Option<Expr> {
+        let mut left = operand(self)?;
+        loop {
+            let offset = self.offset();
+            let Some(function) = self.take_operator(operators) else {
+                return Some(left);
+            };
+            let right = operand(self)?;
+            let both = self.call(offset, function, vec![left, right]);
+            left = self.bounded(both)?;
+        }
+    }
+
+    fn unary(&mut self) -> Option<Expr> {
+        for (symbol, function) in [("!", operator::NOT), ("-", operator::NEGATE)] {
+            let offset = self.offset();
+            let mut count = 0;
+            while self.is_symbol(symbol) && !(count == 0 && symbol == "-" && self.negative_literal_follows())
+            {
+                self.at += 1;
+                count += 1;
+            }
+            if count == 0 {
+                continue;
+            }
+            let operand = self.member()?;
+            // Pairs cancel each other.
+            return match count % 2 {
+                0 => Some(operand),
+                _ => Some(self.call(offset, function, vec![operand])),
+            };
+        }
+        self.member()
+    }
+
+    /// Whether a minus sign and a number are here: one literal.
+    fn negative_literal_follows(&self) -> bool {
+        let next = self.tokens.get(self.at + 1).map(|next| &next.token);
+        matches!(next, Some(Token::Int(_) | Token::Double(_)))
+    }
+
+    fn member(&mut self) -> Option<Expr> {
+        let mut operand = self.primary()?;
+        loop {
+            let offset = self.offset();
+            if self.take_symbol(".") {
+                let selected = self.selection(operand, offset)?;
+                operand = self.bounded(selected)?;
+            } else if self.take_symbol("[") {
+                let is_optional = self.take_symbol("?");
+                if self.current().token == Token::End && !is_optional {
+                    let expected = EXPRESSION_START.replacen("'!', ", "'!', '?', ", 1);
+                    let offset = self.offset();
+                    return self.fail(
+                        offset,
+                        format!("Syntax error: mismatched input '<EOF>' expecting {expected}"),
+                    );
+                }
+                let index = self.expression()?;
+                self.expect_symbol("]")?;
+                let function = if is_optional {
+                    operator::OPTIONAL_INDEX
+                } else {
+                    operator::INDEX
+                };
+                let selected = self.call(offset, function, vec![operand, index]);
+                operand = self.bounded(selected)?;
+            } else {
+                return Some(operand);
+            }
+        }
+    }
+
+    fn selection(&mut self, operand: Expr, offset: usize) -> Option<Expr> {
+        if self.take_symbol("?") {
+            let name_offset = self.offset();
+            let name = self.field_name()?;
+            let name = self.literal(name_offset, Literal::String(name));
+            return Some(self.call(offset, operator::OPTIONAL_SELECT, vec![operand, name]));
+        }
+        let name = self.field_name()?;
+        let call_offset = self.offset();
+        if self.take_symbol("(") {
+            let args = self.expressions(")")?;
+            return macros::expand_member(self, call_offset, operand, &name, args);
+        }
+        let select = Select {
+            operand,
+            field: name,
+            test_only: false,
+        };
+        Some(self.node(offset, ExprKind::Select(Box::new(select))))
+    }
+
+    fn field_name(&mut self) -> Option<Arc<str>> {
+        match self.current().token.clone() {
+            Token::Ident(name) if !matches!(&*name, "true" | "false" | "null" | "in") => {
+                self.at += 1;
+                Some(name)
+            }
+            _ => {
+                let (offset, text) = (self.offset(), self.current().text.clone());
+                self.fail(
+                    offset,
+                    format!("Syntax error: no viable alternative at input '.{text}'"),
+                )
+            }
+        }
+    }
+
+    /// Expressions separated by commas up to a closing bracket.
+    fn expressions(&mut self, end: &str) -> Option<Vec<Expr>> {
+        let mut all = Vec::new();
+        if self.take_symbol(end) {
+            return Some(all);
+        }
+        loop {
+            all.push(self.expression()?);
+            if !self.take_symbol(",") {
+                self.expect_symbol(end)?;
+                return Some(all);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Option<Expr> {
+        let TokenSpan { token, offset, text } = self.current().clone();
+        self.at += 1;
+        let literal = match token {
+            Token::Symbol("-") => return self.negative_literal(offset),
+            Token::Symbol("(") => {
+                let inner = self.expression()?;
+                self.expect_symbol(")")?;
+                return Some(inner);
+            }
+            Token::Symbol("[") => return self.list(offset),
+            Token::Symbol("{") => return self.map(offset),
+            Token::Symbol(".") => {
+                let name = self.field_name()?;
+                return self.name(offset, &format!(".{name}").into());
+            }
+            Token::Int(i64::MIN) => return self.fail(offset, "invalid int literal"),
+            Token::Int(number) => Literal::Int(number),
+            Token::Uint(number) => Literal::Uint(number),
+            Token::Double(number) => Literal::Double(number),
+            Token::String(text) => Literal::String(text),
+            Token::Bytes(bytes) => Literal::Bytes(bytes),
+            Token::Ident(name) => match &*name {
+                "true" => Literal::Bool(true),
+                "false" => Literal::Bool(false),
+                "null" => Literal::Null,
+                _ => return self.name(offset, &name),
+            },
+            Token::Symbol(_) | Token::End => {
+                self.at -= 1;
+                let next = self.tokens.get(self.at + 1).map(|next| &next.token);
+                let what = match next {
+                    Some(Token::Symbol("[" | "{" | "(" | "." | "-" | "!")) => "extraneous",
+                    None | Some(Token::Symbol(_) | Token::End) => "mismatched",
+                    Some(_) => "extraneous",
+                };
+                return self.fail(
+                    offset,
+                    format!("Syntax error: {what} input '{text}' expecting {EXPRESSION_START}"),
+                );
+            }
+        };
+        Some(self.literal(offset, literal))
+    }
+
+    fn negative_literal(&mut self, offset: usize) -> Option<Expr> {
+        let literal = match self.current().token {
+            Token::Int(number) => Literal::Int(number.wrapping_neg()),
+            Token::Double(number) => Literal::Double(-number),
+            _ => return self.primary(),
+        };
+        self.at += 1;
+        Some(self.literal(offset, literal))
+    }
+
+    /// An identifier, a call of a function, or a struct literal.
+    fn name(&mut self, offset: usize, name: &Arc<str>) -> Option<Expr> {
+        if RESERVED.contains(&name.trim_start_matches('.')) {
+            return self.fail(offset, format!("reserved identifier: {name}"));
+        }
+        let call_offset = self.offset();
+        if self.take_symbol("(") {
+            let args = self.expressions(")")?;
+            return macros::expand_global(self, call_offset, name, args);
+        }
+        if let Some(type_name) = self.struct_type(name) {
+            return self.struct_literal(type_name);
+        }
+        Some(self.ident(offset, name))
+    }
+
+    /// The dotted name before an opening brace, if this is a struct literal.
+    fn struct_type(&mut self, first: &str) -> Option<String> {
+        let mut name = first.to_owned();
+        let mut at = self.at;
+        loop {
+            match (&self.tokens.get(at)?.token, &self.tokens.get(at + 1)?.token) {
+                (Token::Symbol("{"), _) => {
+                    self.at = at + 1;
+                    return Some(name);
+                }
+                (Token::Symbol("."), Token::Ident(next)) => {
+                    name = format!("{name}.{next}");
+                    at += 2;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn struct_literal(&mut self, type_name: String) -> Option<Expr> {
+        let offset = self.tokens[self.at - 1].offset;
+        let mut fields = Vec::new();
+        while !self.take_symbol("}") {
+            let optional = self.take_symbol("?");
+            let name = self.field_name()?;
+            let field_offset = self.offset();
+            self.expect_symbol(":")?;
+            fields.push(StructField {
+                name,
+                offset: field_offset,
+                value: self.expression()?,
+                optional,
+            });
+            if !self.take_symbol(",") && !self.is_symbol("}") {
+                self.expect_symbol("}")?;
+            }
+        }
+        let literal = Struct {
+            type_name: type_name.into(),
+            fields,
+        };
+        Some(self.node(offset, ExprKind::Struct(Box::new(literal))))
+    }
+
+    fn list(&mut self, offset: usize) -> Option<Expr> {
+        let mut items = Vec::new();
+        while !self.take_symbol("]") {
+            let optional = self.take_symbol("?");
+            let value = self.expression()?;
+            items.push(ListItem { value, optional });
+            if !self.take_symbol(",") && !self.is_symbol("]") {
+                self.expect_symbol("]")?;
+            }
+        }
+        Some(self.node(offset, ExprKind::List(items)))
+    }
+
+    fn map(&mut self, offset: usize) -> Option<Expr> {
+        let mut entries = Vec::new();
+        while !self.take_symbol("}") {
+            let optional = self.take_symbol("?");
+            let key = self.expression()?;
+            self.expect_symbol(":")?;
+            let value = self.expression()?;
+            entries.push(MapEntry { key, value, optional });
+            if !self.take_symbol(",") && !self.is_symbol("}") {
+                self.expect_symbol("}")?;
+            }
+        }
+        Some(self.node(offset, ExprKind::Map(entries)))
+    }
+}
+
+/// A closing bracket, as errors list it with what else may be there.
+fn expected_set(symbol: &str) -> String {
+    match symbol {
+        "]" | "}" => format!("{{'{symbol}', ','}}"),
+        _ => format!("'{symbol}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An expression with brackets around every call.
+    fn display(expr: &Expr) -> String {
+        match &expr.kind {
+            ExprKind::Literal(Literal::Int(number)) => number.to_string(),
+            ExprKind::Literal(literal) => format!("{literal:?}"),
+            ExprKind::Ident(name) => name.to_string(),
+            ExprKind::Select(select) => format!("{}.{}", display(&select.operand), select.field),
+            ExprKind::Call(call) => {
+                let args: Vec<String> = call.target.iter().chain(&call.args).map(display).collect();
+                format!("{}({})", call.function, args.join(", "))
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(source: &str, expected: &str) {
+        assert_eq!(display(&parse(source).unwrap().expr), expected);
+    }
+
+    #[track_caller]
+    fn check_error(source: &str, expected: &str) {
+        let error = parse(source).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn products_bind_more_tightly_than_sums() {
+        check("1 + 2 * 3 - 4", "_-_(_+_(1, _*_(2, 3)), 4)");
+    }
+
+    #[test]
+    fn and_binds_more_tightly_than_or() {
+        check("a || b && c", "_||_(a, _&&_(b, c))");
+    }
+
+    #[test]
+    fn a_conditional_ends_with_a_conditional() {
+        check("a ? b : c ? d : e", "_?_:_(a, b, _?_:_(c, d, e))");
+    }
+
+    #[test]
+    fn a_minus_before_a_number_is_a_part_of_it() {
+        check("-1", "-1");
+        check("--1", "1");
+        check("-a", "-_(a)");
+        check("-9223372036854775808", "-9223372036854775808");
+    }
+
+    #[test]
+    fn optional_selections_are_calls() {
+        check("a.?b[?0]", "_[?_](_?._(a, String(\"b\")), 0)");
+    }
+
+    #[test]
+    fn what_is_missing_is_reported_at_its_position() {
+        check_error("(1", "<input>:1:3: Syntax error: missing ')' at '<EOF>'");
+        check_error(
+            "a b",
+            "<input>:1:3: Syntax error: extraneous input 'b' expecting <EOF>",
+        );
+        check_error("if", "<input>:1:1: reserved identifier: if");
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let source = format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000));
+        check_error(&source, "expression recursion limit exceeded: 100");
+    }
+
+    #[test]
+    fn chains_are_bounded() {
+        let source = format!("a{}", ".b".repeat(10_000));
+        check_error(&source, "ERROR: <input>:-1:0: max recursion depth exceeded");
+        let source = format!("1{}", " + 1".repeat(10_000));
+        check_error(&source, "ERROR: <input>:-1:0: max recursion depth exceeded");
+    }
+}
