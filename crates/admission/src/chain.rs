@@ -64,6 +64,8 @@ pub struct AccessAttributes<'a> {
 pub enum ConfigError {
     #[error("{flag} plugin {name:?} is unknown")]
     Unknown { flag: &'static str, name: String },
+    #[error("enable-admission-plugins plugin {0:?} is not built into this server")]
+    NotBuilt(String),
     #[error("[{0}] in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlapping(String),
 }
@@ -113,18 +115,23 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Rejects plugin lists with unknown names, and plugins that are both enabled and disabled.
+    /// Rejects plugin lists with unknown names, enabled plugins that are not built, and plugins that are both enabled and
+    /// disabled. To disable a plugin of Kubernetes that is not built is valid.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let known = plugins::all(self);
-        let known = |name: &String| known.iter().any(|(plugin, _)| plugin.name() == name);
+        let built = plugins::all(self);
+        let is_built = |name: &String| built.iter().any(|(plugin, _)| plugin.name() == name);
+        let is_upstreams = |name: &String| plugins::NOT_BUILT.contains(&name.as_str());
         for (flag, list) in [
             ("enable-admission-plugins", &self.enabled),
             ("disable-admission-plugins", &self.disabled),
         ] {
-            if let Some(name) = list.iter().find(|name| !known(name)) {
+            if let Some(name) = list.iter().find(|name| !is_built(name) && !is_upstreams(name)) {
                 let name = name.clone();
                 return Err(ConfigError::Unknown { flag, name });
             }
+        }
+        if let Some(name) = self.enabled.iter().find(|name| !is_built(name)) {
+            return Err(ConfigError::NotBuilt(name.clone()));
         }
         let both = self.enabled.iter().filter(|name| self.disabled.contains(name));
         let both: Vec<&str> = both.map(String::as_str).collect();

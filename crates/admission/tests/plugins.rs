@@ -60,6 +60,19 @@ fn invalid_plugin_lists_are_rejected() {
     assert_eq!(config(&["NodeRestriction"], &["Priority"]).check(), Ok(()));
 }
 
+#[test]
+fn plugins_of_kubernetes_that_are_not_built_may_be_disabled_and_not_enabled() {
+    let webhooks = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+    assert_eq!(config(&[], &webhooks).check(), Ok(()));
+    assert_eq!(
+        config(&["ImagePolicyWebhook"], &[])
+            .check()
+            .unwrap_err()
+            .to_string(),
+        "enable-admission-plugins plugin \"ImagePolicyWebhook\" is not built into this server"
+    );
+}
+
 #[tokio::test]
 async fn a_pod_on_a_node_has_the_zone_and_the_region_of_the_node() {
     let cluster = Cluster::ready().await;

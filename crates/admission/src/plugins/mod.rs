@@ -22,6 +22,29 @@ mod volume_resize;
 
 use crate::chain::{Config, Plugin};
 
+/// The plugins of Kubernetes that are not built here.
+pub(crate) const NOT_BUILT: &[&str] = &[
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "ClusterTrustBundleAttest",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NodeDeclaredFeatureValidator",
+    "PodGroupProtection",
+    "PodNodeSelector",
+    "PodResizeValidator",
+    "PodTolerationRestriction",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
 /// The plugin that every server needs.
 pub(crate) fn minimal() -> Vec<Box<dyn Plugin>> {
     vec![Box::new(namespace_lifecycle::NamespaceLifecycle)]
