@@ -9,6 +9,7 @@ pub mod call;
 pub mod change;
 pub mod clock;
 pub mod field;
+pub mod go_duration;
 pub mod gvk;
 pub mod key;
 pub mod name;

@@ -47,6 +47,13 @@ impl FieldSelector {
         }
     }
 
+    /// The terms: field, value, and whether the field must have that value or must not.
+    pub fn terms(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        self.terms
+            .iter()
+            .map(|term| (term.field.as_str(), term.value.as_str(), term.equal))
+    }
+
     /// The field labels of all terms.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|term| term.field.as_str())
