@@ -218,10 +218,19 @@ impl Http {
 
     /// The same with this `Accept` header.
     pub async fn get_as(&self, path: &str, accept: &'static str) -> Result<Bytes, Status> {
-        let encoded = EncodedRequest::get(path);
+        self.send_raw(&EncodedRequest::get(path), accept).await
+    }
+
+    /// The response body of a POST of a JSON body to a non-resource path, such as that of a webhook.
+    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<Bytes, Status> {
+        let encoded = EncodedRequest::post(path, body.into());
+        self.send_raw(&encoded, encoding::JSON).await
+    }
+
+    async fn send_raw(&self, encoded: &EncodedRequest, accept: &'static str) -> Result<Bytes, Status> {
         let mut attempts = 0;
         loop {
-            let pooled = self.send(&encoded, accept).await?;
+            let pooled = self.send(encoded, accept).await?;
             match response::read_bytes(pooled).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(error) => attempts = self.wait_to_retry(error, attempts).await?,

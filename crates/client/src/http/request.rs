@@ -45,6 +45,17 @@ impl EncodedRequest {
         }
     }
 
+    /// A POST of a JSON body to a non-resource path.
+    pub(crate) fn post(path: &str, body: Bytes) -> Self {
+        Self {
+            method: Method::POST,
+            path: path.to_owned(),
+            content_type: Some("application/json"),
+            body,
+            user: None,
+        }
+    }
+
     pub(crate) fn encode(request: &Request, format: WireFormat) -> Self {
         let mut query = Query::default();
         let (method, content_type, body) = match &request.verb {
