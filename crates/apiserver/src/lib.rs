@@ -34,7 +34,7 @@ pub mod websocket;
 
 pub use aggregate::Aggregator;
 pub use body::{Body, ByteStream};
-pub use connect::{Connect, Network};
+pub use connect::{Connect, KubeletTls, Network};
 pub use filters::audit::Audit;
 pub use filters::flow_control::FlowControlConfig;
 pub use filters::priority_and_fairness::work_estimator::{ObjectStats, ObjectStatsProvider};

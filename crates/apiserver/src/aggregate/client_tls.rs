@@ -1,5 +1,6 @@
-//! TLS client configuration for an aggregated API server: certificate verification and the proxy's client certificate.
+//! TLS client configuration for aggregated API servers and kubelets: certificate verification and client certificates.
 
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,12 +11,12 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{ProxyClientIdentity, TlsTrust};
 
-/// Accepts any certificate: `insecureSkipTLSVerify` of an APIService.
+/// Accepts any certificate: `insecureSkipTLSVerify` of an APIService, and kubelets without a configured CA.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-/// The TLS configuration for a remote.
-pub(super) fn config(
+/// The TLS configuration for a server.
+pub(crate) fn config(
     trust: &TlsTrust,
     identity: Option<&ProxyClientIdentity>,
 ) -> Result<ClientConfig, String> {
@@ -47,6 +48,24 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
         true => Err("unable to load root certificates: no certificate in the bundle".to_owned()),
         false => Ok(roots),
     }
+}
+
+/// The error of a failed certificate verification, with Go's text.
+pub(crate) fn certificate_error(error: &io::Error) -> io::Error {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let reason = match inner {
+        Some(rustls::Error::InvalidCertificate(reason)) => reason,
+        _ => return io::Error::new(error.kind(), error.to_string()),
+    };
+    let reason = match reason {
+        rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        other => other.to_string(),
+    };
+    io::Error::other(format!("tls: failed to verify certificate: x509: {reason}"))
 }
 
 impl ServerCertVerifier for AcceptAnyCertificate {

@@ -139,7 +139,7 @@ impl ConnectionPool {
         let stream = tls
             .connect(name.clone(), stream)
             .await
-            .map_err(|error| certificate_error(&error))?;
+            .map_err(|error| client_tls::certificate_error(&error))?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(io::Error::other)?;
@@ -185,24 +185,6 @@ fn with_host(mut request: OutgoingRequest, backend: &BackendAddress) -> Outgoing
         request.headers_mut().insert(HOST, host);
     }
     request
-}
-
-/// The error of a failed certificate verification, with Go's text.
-fn certificate_error(error: &io::Error) -> io::Error {
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let reason = match inner {
-        Some(rustls::Error::InvalidCertificate(reason)) => reason,
-        _ => return io::Error::new(error.kind(), error.to_string()),
-    };
-    let reason = match reason {
-        rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
-            "certificate signed by unknown authority".to_owned()
-        }
-        other => other.to_string(),
-    };
-    io::Error::other(format!("tls: failed to verify certificate: x509: {reason}"))
 }
 
 // === impl PooledBody ===

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 use parking_lot::RwLock;
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Gvr};
 use tokio::sync::watch;
@@ -25,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::connect::BackendAddress;
 use crate::request::RequestInfo;
 
-mod client_tls;
+pub(crate) mod client_tls;
 mod connection_pool;
 mod probe;
 pub(crate) mod proxy;
@@ -73,11 +74,21 @@ pub enum TlsTrust {
     InsecureSkipTlsVerify,
 }
 
-/// The client certificate this server presents to aggregated API servers.
+/// A client certificate that this server presents, to aggregated API servers or to kubelets.
 #[derive(Debug)]
 pub struct ProxyClientIdentity {
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
+}
+
+impl ProxyClientIdentity {
+    /// A certificate chain and its key, PEM. The error names the one that cannot be read.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, String> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
+        let chain = chain.map_err(|error| format!("client certificate: {error}"))?;
+        Ok(Self { chain, key })
+    }
 }
 
 /// Resolves a Service to an address, or returns why it cannot (upstream: `ServiceResolver`).

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -173,11 +171,6 @@ async fn connection(acceptor: TlsAcceptor, stream: TcpStream, counted: Arc<Atomi
     }
 }
 
-fn pem(authority: &TestCa) -> Vec<u8> {
-    let text = STANDARD.encode(&authority.certificate);
-    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n").into_bytes()
-}
-
 /// A new client certificate of a CA.
 fn proxy_identity(authority: &TestCa) -> ProxyClientIdentity {
     let (certificate, key) = authority.sign("front-proxy-client", "setpoint");
@@ -209,7 +202,7 @@ async fn fixture() -> Fixture {
             name: "things".to_owned(),
             port: 443,
         },
-        trust: TlsTrust::CaBundle(pem(&own)),
+        trust: TlsTrust::CaBundle(own.pem()),
         available: true,
         group_priority: 100,
         version_priority: 10,
@@ -450,7 +443,7 @@ async fn a_probe_checks_certificate_host_and_version() {
     let fixture = fixture().await;
     check_probe(fixture.aggregator.probe(&fixture.remote).await, Ok(()));
     let stranger = Remote {
-        trust: TlsTrust::CaBundle(pem(&TestCa::new())),
+        trust: TlsTrust::CaBundle(TestCa::new().pem()),
         ..fixture.remote.clone()
     };
     let distrusted = "tls: failed to verify certificate: x509: certificate signed by unknown authority";

@@ -31,8 +31,8 @@ mod network;
 mod proxy;
 pub(crate) mod relay;
 
-pub use network::Network;
 pub(crate) use network::dial_error;
+pub use network::{KubeletTls, Network};
 
 /// Opens connections to backends.
 pub trait Connect: Send + Sync {

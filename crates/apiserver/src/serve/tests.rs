@@ -39,6 +39,11 @@ impl TestCa {
         }
     }
 
+    pub(crate) fn pem(&self) -> Vec<u8> {
+        let text = STANDARD.encode(&self.certificate);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n").into_bytes()
+    }
+
     pub(crate) fn sign(&self, name: &str, organization: &str) -> Pair {
         self.sign_for("localhost", name, organization)
     }
