@@ -16,7 +16,7 @@ use crate::filters::audit::AuditContext;
 use crate::filters::flow_control::{ExecutingRequest, RequestDigest, TooManyRequests};
 use crate::filters::priority_and_fairness::configuration::FlowSchema;
 use crate::filters::priority_and_fairness::response_headers;
-use crate::filters::{audit_id, authenticate, authorize, impersonate, limit, panic};
+use crate::filters::{audit_id, authenticate, impersonate, limit, panic};
 use crate::memo::ServedApis;
 use crate::metrics::Labels;
 use crate::request::options::StatusError;
@@ -90,25 +90,23 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     async fn run_filters(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, StatusError> {
         self.check_timeout().await?;
-        let (authenticate, headers) = (&*self.shared.authenticate, &self.head.headers);
-        let user = authenticate::user(authenticate, self.peer, headers, self.begun);
+        let user = self.authenticate().await;
         self.shared.metrics.authenticated.count(user.is_ok());
         if let Err(unauthorized) = &user {
             self.audit.log_unauthenticated(self, unauthorized).await;
         }
         let caller = user?;
         self.audit.begin(self, &caller).await;
-        let user = self.effective_user(caller)?;
+        let user = self.effective_user(caller).await?;
         let mut executing = match self.admit(&user).await {
             Ok(executing) => executing,
             Err(rejected) => return Ok(respond::too_many_requests(rejected.retry_after_seconds)),
         };
-        let decision = self
-            .shared
-            .authorize
-            .authorize(&user, &self.request_info.attributes());
+        let attributes = self.request_info.attributes();
+        let decision = self.shared.authorize.authorize(&user, &attributes);
+        let decision = decision.resolve().await;
         self.audit.update(|record| record.set_decision(&decision));
-        let allowed = authorize::check(&user, self.request_info, &decision);
+        let allowed = setpoint_auth::authorize::require_allowed(&user, &attributes, &decision);
         self.shared.metrics.authorized.count(allowed.is_ok());
         allowed?;
         if let Some(remote) = self.shared.aggregator.find(self.request_info) {
@@ -126,6 +124,17 @@ impl Exchange<'_> {
         Ok(response)
     }
 
+    /// The user that an authenticating proxy names, or else the one of the caller's own credentials.
+    async fn authenticate(&self) -> Result<Arc<User>, StatusError> {
+        if let Some(user) = self
+            .shared
+            .proxied_user(self.peer, &self.head.headers, self.begun)
+        {
+            return Ok(user);
+        }
+        authenticate::user(&*self.shared.authenticate, self.peer, self.head, self.begun).await
+    }
+
     /// Rejects an invalid `timeout` in the URL, before authentication as upstream does.
     async fn check_timeout(&self) -> Result<(), StatusError> {
         if self.request_info.is_long_running() {
@@ -139,9 +148,9 @@ impl Exchange<'_> {
     }
 
     /// The user the request is executed as: the caller, or the user it impersonates.
-    fn effective_user(&self, caller: Arc<User>) -> Result<Arc<User>, StatusError> {
+    async fn effective_user(&self, caller: Arc<User>) -> Result<Arc<User>, StatusError> {
         let (authorize, headers) = (&*self.shared.authorize, &self.head.headers);
-        match impersonate::user(authorize, &caller, headers, self.request_info)? {
+        match impersonate::user(authorize, &caller, headers, self.request_info).await? {
             None => Ok(caller),
             Some(impersonated) => {
                 self.audit

@@ -78,7 +78,7 @@ pub(crate) async fn handle(
         target: target(resource, verb),
         verb: with_options(verb, exchange, resource, payload)?,
     };
-    check_deletion(exchange, &request)?;
+    check_deletion(exchange, &request).await?;
     let result = call(shared, request, deadline).await?;
     exchange
         .audit
@@ -323,10 +323,11 @@ fn with_options(
 }
 
 /// Checks the extra permission for deleting an object that cannot be decoded.
-fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), StatusError> {
+async fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), StatusError> {
     match &request.verb {
         Verb::Delete(options) if options.ignore_store_read_error => {
             authorize::check_unreadable(&*exchange.shared.authorize, &request.user, exchange.request_info)
+                .await
         }
         _ => Ok(()),
     }

@@ -38,5 +38,6 @@ pub use connect::{Connect, KubeletTls, Network};
 pub use filters::audit::Audit;
 pub use filters::flow_control::FlowControlConfig;
 pub use filters::priority_and_fairness::work_estimator::{ObjectStats, ObjectStatsProvider};
+pub use filters::request_header::RequestHeaders;
 pub use non_resource::{CustomRoute, RouteFuture, RouteHandler};
 pub use serve::{Config, Listener, Server};

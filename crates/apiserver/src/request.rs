@@ -209,6 +209,7 @@ impl RequestInfo<'_> {
             name: &resource.name,
         };
         Attributes {
+            version: &resource.target.resource.version,
             fields: Some(&resource.fields),
             ..Attributes::new(self.verb(), object)
         }

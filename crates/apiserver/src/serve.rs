@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::Request;
+use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use setpoint_api::{Clock, Serve};
+use jiff::Timestamp;
+use setpoint_api::{Clock, Serve, User};
 use setpoint_auth::{Authenticate, Authorize, Issuer};
 use setpoint_strategy::Kinds;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -33,6 +34,7 @@ use crate::filters::audit_id::AuditIds;
 use crate::filters::bodies_in_flight::BodiesInFlight;
 use crate::filters::flow_control::{FlowControl, FlowControlConfig};
 use crate::filters::memory::MemoryLimit;
+use crate::filters::request_header::RequestHeaders;
 use crate::header_budget::{HeaderBudget, MAX_HEADER_LIST_BYTES};
 use crate::health::Check;
 use crate::metrics::{Metrics, MetricsSource};
@@ -72,6 +74,8 @@ pub struct Config {
     pub clock: Arc<dyn Clock>,
     /// The certificates; they may be replaced while the server runs.
     pub tls: Arc<DynamicTls>,
+    /// The headers in which authenticating proxies name the user, if there are any.
+    pub request_headers: Option<RequestHeaders>,
     /// The audit log, if there is one.
     pub audit: Option<Audit>,
     /// Connects to nodes, pods and services.
@@ -122,6 +126,7 @@ pub(crate) struct ServerState {
     pub authorize: Box<dyn Authorize>,
     pub issuer: Option<Arc<Issuer>>,
     pub clock: Arc<dyn Clock>,
+    pub request_headers: Option<RequestHeaders>,
     pub audit: Option<Arc<Audit>>,
     pub connect: Box<dyn Connect>,
     pub aggregator: Arc<Aggregator>,
@@ -184,6 +189,7 @@ impl Server {
             authorize: config.authorize,
             issuer: config.issuer,
             clock: config.clock,
+            request_headers: config.request_headers,
             audit: config.audit.map(Arc::new),
             connect: config.connect,
             aggregator: config.aggregator,
@@ -377,6 +383,13 @@ where
 // === impl ServerState ===
 
 impl ServerState {
+    /// The user that an authenticating proxy names in the request's headers.
+    pub(crate) fn proxied_user(&self, peer: &Peer, headers: &HeaderMap, now: Timestamp) -> Option<Arc<User>> {
+        let proxy = peer.proxy_certificate.as_ref()?;
+        let headers_of_proxy = self.request_headers.as_ref().filter(|_| !peer.is_expired(now))?;
+        headers_of_proxy.user(proxy, headers)
+    }
+
     /// The address the server listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

@@ -17,6 +17,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use setpoint_api::User;
 use setpoint_auth::authenticate::certificate;
@@ -35,8 +36,10 @@ pub struct Identity {
     pub key: PrivateKeyDer<'static>,
     /// The certificates for certain server names. Of several for one name, the first is served.
     pub named: Vec<NamedCertificate>,
-    /// The CAs that sign client certificates.
+    /// The CAs that sign client certificates of users.
     pub client_ca: Vec<CertificateDer<'static>>,
+    /// The CAs that sign client certificates of authenticating proxies, which name the user in request headers.
+    pub proxy_ca: Vec<CertificateDer<'static>>,
 }
 
 /// An unusable TLS configuration.
@@ -47,8 +50,10 @@ pub struct Error(String);
 /// The client of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// The client's certificate, verified against the client CA.
+    /// The client's certificate, verified against the client CAs.
     pub certificate: Option<Vec<u8>>,
+    /// The client's certificate, verified against the CAs of authenticating proxies.
+    pub proxy_certificate: Option<Vec<u8>>,
     /// When the first of the certificates that the client presented expires.
     pub expires: Option<Timestamp>,
     /// Whether the client presented a certificate that failed verification.
@@ -64,6 +69,17 @@ pub(crate) struct Peer {
 pub(crate) struct Tls {
     pub config: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
+    /// The verifier of authenticating proxies, if there are any.
+    proxy_verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+// === impl Peer ===
+
+impl Peer {
+    /// Whether a certificate of the client has expired since the handshake.
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires < now)
+    }
 }
 
 // === impl Tls ===
@@ -71,17 +87,24 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = verifier(identity.client_ca, provider.clone())?;
+        let accepted = [identity.client_ca.as_slice(), &identity.proxy_ca].concat();
+        let handshake = DeferredClientVerifier(verifier(&accepted, provider.clone())?);
+        let proxy_verifier = match identity.proxy_ca.is_empty() {
+            true => None,
+            false => Some(verifier(&identity.proxy_ca, provider.clone())?),
+        };
+        let verifier = verifier(&identity.client_ca, provider.clone())?;
         let serving = ServingCertificates::new(identity.chain, identity.key, identity.named, &provider)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Error(error.to_string()))?
-            .with_client_cert_verifier(Arc::new(DeferredClientVerifier(verifier.clone())))
+            .with_client_cert_verifier(Arc::new(handshake))
             .with_cert_resolver(Arc::new(serving));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),
             verifier,
+            proxy_verifier,
         })
     }
 
@@ -92,37 +115,50 @@ impl Tls {
         };
         let since = u64::try_from(now.as_second()).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(since));
-        match self.verifier.verify_client_cert(leaf, intermediates, now) {
-            Ok(_) => Peer {
-                certificate: Some(leaf.to_vec()),
-                expires: presented.and_then(certificate::first_expiry),
-                ..Peer::default()
-            },
-            Err(reason) => {
-                tracing::debug!(%reason, "client certificate rejected");
-                Peer {
-                    distrusted: true,
-                    ..Peer::default()
-                }
-            }
+        let verified = |verifier: &Arc<dyn ClientCertVerifier>| {
+            let verified = verifier.verify_client_cert(leaf, intermediates, now);
+            verified.map(|_| leaf.to_vec())
+        };
+        let proxy_certificate = self
+            .proxy_verifier
+            .as_ref()
+            .and_then(|proxy| verified(proxy).ok());
+        let user_certificate = verified(&self.verifier)
+            .inspect_err(|reason| tracing::debug!(%reason, "client certificate rejected"));
+        Peer {
+            distrusted: user_certificate.is_err(),
+            certificate: user_certificate.ok(),
+            proxy_certificate,
+            expires: presented.and_then(certificate::first_expiry),
+            ..Peer::default()
         }
     }
 }
 
 fn verifier(
-    client_ca: Vec<CertificateDer<'static>>,
+    authorities: &[CertificateDer<'static>],
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let mut roots = RootCertStore::empty();
-    for certificate in client_ca {
+    for authority in authorities {
         roots
-            .add(certificate)
+            .add(authority.clone())
             .map_err(|error| Error(format!("invalid client CA: {error}")))?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .allow_unauthenticated()
         .build()
         .map_err(|error| Error(error.to_string()))
+}
+
+/// The certificates in a PEM bundle, of which there must be one at least.
+pub fn certificates_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| Error(error.to_string()))?;
+    match all.is_empty() {
+        true => Err(Error("the bundle has no certificate".to_owned())),
+        false => Ok(all),
+    }
 }
 
 /// Accepts every certificate in the handshake if the client proves that it holds the key. [`Tls::peer`] verifies it

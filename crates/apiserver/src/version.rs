@@ -1,9 +1,16 @@
 //! The `/version` object: the Kubernetes release whose API is served, and the build.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 /// The minor release of Kubernetes whose API is served.
 const MINOR: &str = "37";
+/// The release of Kubernetes whose API is served.
+pub const SERVED: &str = "v1.37.0";
+
+/// The version that the server reports, if it is not its own.
+static REPORTED: OnceLock<Version> = OnceLock::new();
 
 /// Kubernetes' `version.Info`. The fields named after Go hold the Rust toolchain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +38,24 @@ pub struct Version {
 impl Version {
     /// The server's version.
     pub fn server() -> Self {
+        REPORTED.get().cloned().unwrap_or_else(Self::built)
+    }
+
+    /// Sets the version that the server reports, before it starts: another version of the same release, or the commit of
+    /// another build. Clients with `--match-server-version` compare both (upstream: `SetDynamicVersion`).
+    pub fn report(git_version: Option<String>, git_commit: Option<String>) {
+        let built = Self::built();
+        let tree_state = git_commit.is_some().then(|| "clean".to_owned());
+        let reported = Self {
+            git_version: git_version.unwrap_or(built.git_version),
+            git_commit: git_commit.unwrap_or(built.git_commit),
+            git_tree_state: tree_state.unwrap_or(built.git_tree_state),
+            ..built
+        };
+        REPORTED.get_or_init(|| reported);
+    }
+
+    fn built() -> Self {
         Self {
             emulation_major: "1".to_owned(),
             emulation_minor: MINOR.to_owned(),
@@ -49,7 +74,7 @@ impl Version {
             emulation_minor: String::new(),
             min_compatibility_major: String::new(),
             min_compatibility_minor: String::new(),
-            git_version: format!("v1.{MINOR}.0+setpoint.{}", env!("CARGO_PKG_VERSION")),
+            git_version: format!("{SERVED}+setpoint.{}", env!("CARGO_PKG_VERSION")),
             git_commit: option_env!("SETPOINT_COMMIT").unwrap_or("unknown").to_owned(),
             git_tree_state: option_env!("SETPOINT_TREE_STATE").unwrap_or("unknown").to_owned(),
             build_date: option_env!("SETPOINT_BUILD_DATE")

@@ -6,7 +6,6 @@
 //! The rule is that of `withAuthorization` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go`.
 
 use std::fmt;
-use std::future::ready;
 use std::sync::Arc;
 
 use setpoint_api::{ApiVerb, Status};
@@ -25,10 +24,7 @@ impl<A: Admit> CreateAuthorization<A> {
         Self { authorizer, rules }
     }
 
-    fn check(&self, review: &Review<'_>) -> Result<(), Status> {
-        if review.operation != Operation::Create || review.verb == ApiVerb::Create {
-            return Ok(());
-        }
+    async fn check(&self, review: &Review<'_>) -> Result<(), Status> {
         let gvr = &review.kind.gvr;
         let target = AccessTarget::Resource {
             group: &gvr.group,
@@ -37,8 +33,12 @@ impl<A: Admit> CreateAuthorization<A> {
             namespace: review.namespace,
             name: review.name,
         };
-        let attributes = Attributes::new(ApiVerb::Create.as_str(), target);
-        authorize::check(&*self.authorizer, review.user, &attributes).map_err(|status| *status)
+        let attributes = Attributes {
+            version: &gvr.version,
+            ..Attributes::new(ApiVerb::Create.as_str(), target)
+        };
+        let allowed = authorize::check(&*self.authorizer, review.user, &attributes).await;
+        allowed.map_err(|status| *status)
     }
 }
 
@@ -48,10 +48,13 @@ impl<A: Admit> Admit for CreateAuthorization<A> {
     }
 
     fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
-        match self.check(review) {
-            Ok(()) => self.rules.validate(review),
-            Err(forbidden) => Box::pin(ready(Err(forbidden))),
+        if review.operation != Operation::Create || review.verb == ApiVerb::Create {
+            return self.rules.validate(review);
         }
+        Box::pin(async move {
+            self.check(review).await?;
+            self.rules.validate(review).await
+        })
     }
 }
 

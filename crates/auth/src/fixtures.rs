@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -101,6 +102,16 @@ fn stored(object: &Value, version: ResourceVersion) -> Stored {
         header.fields = Box::new([("spec.nodeName".into(), node.into())]);
     }
     Stored::new(header, serde_json::to_vec(object).unwrap().into(), 0)
+}
+
+/// The output of a future that waits for no remote server.
+#[track_caller]
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the future waits"),
+    }
 }
 
 /// A clock that only moves when it is advanced.

@@ -64,7 +64,7 @@ const MODES: [Mode; 5] = [
 type BoxedStatus = Box<Status>;
 
 /// The requested user, if the caller may impersonate it for this request.
-pub fn impersonate(
+pub async fn impersonate(
     authorizer: &dyn Authorize,
     caller: &User,
     requested: &RequestedUser,
@@ -75,7 +75,7 @@ pub fn impersonate(
     }
     let mut first = None;
     for mode in MODES.into_iter().filter(|mode| mode.applies(requested, caller)) {
-        match mode.check(authorizer, caller, requested, attributes) {
+        match mode.check(authorizer, caller, requested, attributes).await {
             Ok(()) => return Ok(mode.become_user(requested)),
             Err(status) => first = first.or(Some(status)),
         }
@@ -149,7 +149,7 @@ impl Mode {
         }
     }
 
-    fn check(
+    async fn check(
         self,
         authorizer: &dyn Authorize,
         caller: &User,
@@ -170,12 +170,13 @@ impl Mode {
                     verb: &verb,
                     ..*attributes
                 },
-            )?;
+            )
+            .await?;
         }
-        checks.name(&requested.name)?;
-        checks.uid(&requested.uid)?;
-        checks.groups(&requested.groups)?;
-        checks.extra(&requested.extra)
+        checks.name(&requested.name).await?;
+        checks.uid(&requested.uid).await?;
+        checks.groups(&requested.groups).await?;
+        checks.extra(&requested.extra).await
     }
 
     /// The caller as the authorizers see it. For its associated node, the caller's `extra` is reduced to its keys, so that
@@ -237,25 +238,29 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    fn name(&self, requested: &str) -> Result<(), BoxedStatus> {
+    async fn name(&self, requested: &str) -> Result<(), BoxedStatus> {
         if let Some((namespace, name)) = service_account::parse(requested) {
-            return self.require(self.object("serviceaccounts", "", namespace, name));
+            return self
+                .require(self.object("serviceaccounts", "", namespace, name))
+                .await;
         }
         match (self.mode, node_name(requested)) {
-            (Mode::AssociatedNode, Some(_)) => self.require(self.object("nodes", "", "", "*")),
-            (mode, Some(node)) if mode != Mode::Legacy => self.require(self.object("nodes", "", "", node)),
-            _ => self.require(self.object("users", "", "", requested)),
+            (Mode::AssociatedNode, Some(_)) => self.require(self.object("nodes", "", "", "*")).await,
+            (mode, Some(node)) if mode != Mode::Legacy => {
+                self.require(self.object("nodes", "", "", node)).await
+            }
+            _ => self.require(self.object("users", "", "", requested)).await,
         }
     }
 
-    fn uid(&self, uid: &str) -> Result<(), BoxedStatus> {
+    async fn uid(&self, uid: &str) -> Result<(), BoxedStatus> {
         match uid {
             "" => Ok(()),
-            uid => self.require(user_attribute("uids", "", uid)),
+            uid => self.require(user_attribute("uids", "", uid)).await,
         }
     }
 
-    fn groups(&self, groups: &[String]) -> Result<(), BoxedStatus> {
+    async fn groups(&self, groups: &[String]) -> Result<(), BoxedStatus> {
         let constrained = self.mode != Mode::Legacy;
         if constrained && groups.iter().any(String::is_empty) {
             return self.deny(
@@ -271,29 +276,30 @@ impl Checks<'_> {
         }
         if constrained
             && groups.len() >= WILDCARD_THRESHOLD
-            && self.require(self.object("groups", "", "", "*")).is_ok()
+            && self.require(self.object("groups", "", "", "*")).await.is_ok()
         {
             return Ok(());
         }
-        groups
-            .iter()
-            .try_for_each(|group| self.require(self.object("groups", "", "", group)))
+        for group in groups {
+            self.require(self.object("groups", "", "", group)).await?;
+        }
+        Ok(())
     }
 
-    fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), BoxedStatus> {
+    async fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), BoxedStatus> {
         if self.mode != Mode::Legacy {
             if let Err(why) = check_extra(extra) {
                 return self.deny(user_attribute("userextras", "", ""), why);
             }
             let count: usize = extra.values().map(Vec::len).sum();
             let many = extra.len() >= WILDCARD_THRESHOLD || count >= WILDCARD_THRESHOLD;
-            if many && self.require(user_attribute("userextras", "*", "*")).is_ok() {
+            if many && self.require(user_attribute("userextras", "*", "*")).await.is_ok() {
                 return Ok(());
             }
         }
         for (key, values) in extra {
             for value in values {
-                self.require(user_attribute("userextras", key, value))?;
+                self.require(user_attribute("userextras", key, value)).await?;
             }
         }
         Ok(())
@@ -321,12 +327,13 @@ impl Checks<'_> {
         }
     }
 
-    fn require(&self, object: AccessTarget<'_>) -> Result<(), BoxedStatus> {
+    async fn require(&self, object: AccessTarget<'_>) -> Result<(), BoxedStatus> {
         check(
             self.authorizer,
             self.caller,
             &Attributes::new(self.mode.verb(), object),
         )
+        .await
     }
 
     fn deny(&self, object: AccessTarget<'_>, why: &'static str) -> Result<(), BoxedStatus> {

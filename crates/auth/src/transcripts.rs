@@ -12,9 +12,9 @@ use setpoint_cache::Caches;
 use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::{Tree, to_tree};
 
-use crate::access_control::AccessControl;
-use crate::authorize::{self, AccessTarget, Attributes, Authorize as _};
-use crate::fixtures::{ManualClock, TestCaches};
+use crate::access_control::{AccessControl, AccessOptions};
+use crate::authorize::{self, AccessTarget, Attributes};
+use crate::fixtures::{ManualClock, TestCaches, now};
 use crate::impersonate::{RequestedUser, impersonate};
 use crate::keys::SigningKey;
 use crate::token::Issuer;
@@ -40,13 +40,8 @@ fn access(caches: &Arc<TestCaches>) -> AccessControl {
     let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
     let caches: Arc<dyn Caches> = caches.clone();
     let clock: Arc<dyn Clock> = ManualClock::at(NOW);
-    AccessControl::new(
-        &caches,
-        &clock,
-        Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
-        None,
-        Arc::new(|_| {}),
-    )
+    let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
+    AccessControl::new(&caches, &clock, AccessOptions::new(issuer))
 }
 
 /// A request as the server's parser would see it.
@@ -147,7 +142,12 @@ fn sender(access: &AccessControl, step: &Value, request: &RecordedRequest) -> Re
     if requested == RequestedUser::default() {
         return Ok(caller);
     }
-    let found = impersonate(&*access.authorizer, &caller, &requested, &request.attributes())?;
+    let found = now(impersonate(
+        &*access.authorizer,
+        &caller,
+        &requested,
+        &request.attributes(),
+    ))?;
     Ok(found.user)
 }
 
@@ -155,7 +155,11 @@ fn sender(access: &AccessControl, step: &Value, request: &RecordedRequest) -> Re
 fn respond(access: &AccessControl, caches: &TestCaches, step: &Value) -> Result<Option<Value>, Box<Status>> {
     let request = RecordedRequest::of(step);
     let user = Arc::new(sender(access, step, &request)?);
-    authorize::check(&*access.authorizer, &user, &request.attributes())?;
+    now(authorize::check(
+        &*access.authorizer,
+        &user,
+        &request.attributes(),
+    ))?;
     let (Some(target), Some(body)) = (&request.target, step["body"].as_str()) else {
         return Ok(None);
     };
@@ -199,7 +203,7 @@ fn review(
         caches,
         now: NOW.parse().unwrap(),
     };
-    Ok(json_of(&access.reviews().review(request)?))
+    Ok(json_of(&now(access.reviews().review(request))?))
 }
 
 /// A create or a merge patch of a role or a binding, as far as `rules` and labels go.
@@ -215,9 +219,8 @@ fn write(
     merge(&mut new, object);
     new["metadata"]["namespace"] = json!(target.namespace.as_deref().unwrap_or_default());
     let (new_tree, old_tree) = (to_tree(&new).unwrap(), old.map(|old| to_tree(&old).unwrap()));
-    access
-        .escalation()
-        .check(user, &target.resource, &new_tree, old_tree.as_ref())?;
+    let escalation = access.escalation();
+    now(escalation.check(user, &target.resource, &new_tree, old_tree.as_ref()))?;
     caches.put(&typed(new, &target.resource));
     Ok(())
 }
@@ -377,7 +380,10 @@ fn check(user: &User, verb: &str, resource: &str, expected: bool) {
             name: "x",
         },
     };
-    let decision = FRESH.authorizer.authorize(user, &Attributes::new(verb, object));
+    let decision = FRESH
+        .authorizer
+        .authorize(user, &Attributes::new(verb, object))
+        .wait();
     let allowed = decision.is_allowed();
     assert_eq!(allowed, expected, "{} {verb} {group}/{resource}", user.name);
 }

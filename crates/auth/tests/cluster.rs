@@ -12,7 +12,7 @@ use setpoint_api::{Clock, Gvr, Key, Payload, Request, Serve, Status, SystemClock
 use setpoint_auth::authorize::{AccessTarget, Attributes};
 use setpoint_auth::token::issuer::DEFAULT_URL;
 use setpoint_auth::{
-    AccessControl, Authenticate as _, Authorize as _, Credentials, Issuer, keys::SigningKey,
+    AccessControl, AccessOptions, Authenticate as _, Authorize as _, Credentials, Issuer, keys::SigningKey,
 };
 use setpoint_cache::Caches;
 use setpoint_registry::{Registry, WatchCaches};
@@ -39,13 +39,8 @@ impl Cluster {
         let bootstrap = setpoint_kinds::bootstrap::objects(&kinds, None);
         let watch_caches = WatchCaches::open(store, Arc::new(kinds));
         let caches: Arc<dyn Caches> = watch_caches.clone();
-        let access = AccessControl::new(
-            &caches,
-            &clock,
-            Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new())),
-            None,
-            Arc::new(|_| {}),
-        );
+        let issuer = Arc::new(Issuer::new(DEFAULT_URL, key, Vec::new()));
+        let access = AccessControl::new(&caches, &clock, AccessOptions::new(issuer));
         let config = setpoint_registry::Config {
             caches: watch_caches,
             bootstrap,
@@ -108,7 +103,8 @@ impl Cluster {
             authorization: Some(&authorization),
             ..Credentials::default()
         };
-        let user = self.access.authenticate().authenticate(&credentials);
+        let user = self.access.authenticate();
+        let user = user.authenticate(&credentials).wait();
         user.map(Option::unwrap).map_err(|error| error.0)
     }
 
@@ -121,7 +117,11 @@ impl Cluster {
             name: "x",
         };
         let attributes = Attributes::new(verb, object);
-        self.access.authorizer.authorize(user, &attributes).is_allowed()
+        self.access
+            .authorizer
+            .authorize(user, &attributes)
+            .wait()
+            .is_allowed()
     }
 
     /// A role and its binding to a user, both in `default`.

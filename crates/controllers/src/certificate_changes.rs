@@ -12,6 +12,8 @@ use crate::descriptors::{Config, StartController};
 pub struct ClusterCertificates {
     /// As in [`Config::root_ca`].
     pub root_ca: String,
+    /// As in [`Config::client_ca`].
+    pub client_ca: String,
     /// As in [`Config::proxy_ca`].
     pub proxy_ca: String,
     /// As in [`Config::authority`].
@@ -29,8 +31,8 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     loop {
         let current = changes.borrow_and_update().clone();
-        (config.root_ca, config.proxy_ca, config.authority) =
-            (current.root_ca, current.proxy_ca, current.authority);
+        (config.root_ca, config.authority) = (current.root_ca, current.authority);
+        (config.client_ca, config.proxy_ca) = (current.client_ca, current.proxy_ca);
         let child = stop.child_token();
         let mut running = start(context.clone(), config.clone(), child.clone());
         tokio::select! {

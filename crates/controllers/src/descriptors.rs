@@ -43,6 +43,8 @@ pub struct Config {
     pub concurrent_syncs: BTreeMap<&'static str, usize>,
     /// The CA certificates of the API server, as PEM; empty if there are none.
     pub root_ca: String,
+    /// The CA certificates of users' client certificates, as PEM; empty if there are none.
+    pub client_ca: String,
     /// The CA certificates of front proxies, as PEM; empty if there are none.
     pub proxy_ca: String,
     /// The certificate authority that signs CertificateSigningRequests; without it none is signed.
@@ -176,6 +178,7 @@ impl Default for Config {
             resources: ServedResources::default(),
             concurrent_syncs: BTreeMap::new(),
             root_ca: String::new(),
+            client_ca: String::new(),
             proxy_ca: String::new(),
             authority: None,
             certificate_changes: None,

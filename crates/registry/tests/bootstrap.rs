@@ -11,7 +11,7 @@ use cluster::{Cluster, ManualClock, next, value};
 use serde_json::json;
 use setpoint_api::options::{DeleteOptions, WatchOptions};
 use setpoint_api::{Clock, Stored};
-use setpoint_kinds::bootstrap::ServerInfo;
+use setpoint_kinds::bootstrap::{RequestHeaderInfo, ServerInfo};
 use setpoint_store::Store;
 
 fn store(clock: &Arc<ManualClock>) -> Store {
@@ -99,6 +99,7 @@ fn server() -> ServerInfo {
         service_cidr: "10.96.0.0/12".parse().unwrap(),
         client_ca: "a certificate".to_owned(),
         proxy_ca: "another certificate".to_owned(),
+        request_header: RequestHeaderInfo::default(),
     }
 }
 

@@ -1,23 +1,34 @@
 //! The command line: its flags and commands, parsed here and nowhere else.
 
+mod address_flags;
+mod authentication_flags;
+mod authorization_flags;
 mod controller_flags;
 mod flow_control_flags;
+mod kubelet_flags;
 mod limit_flags;
 mod node_lifecycle_flags;
+mod service_account_flags;
 mod tls_flags;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use setpoint_api::go_duration;
 use setpoint_cli::{certs, new, store, tree, version};
 use setpoint_values::Cidr;
 
+pub(crate) use address_flags::AddressFlags;
+pub(crate) use authentication_flags::{AuthenticationFlags, OidcFlags, RequestHeaderFlags};
+pub(crate) use authorization_flags::AuthorizationFlags;
 pub(crate) use controller_flags::ControllerFlags;
 pub(crate) use flow_control_flags::FlowControlFlags;
+pub(crate) use kubelet_flags::KubeletFlags;
 pub(crate) use limit_flags::LimitFlags;
 use node_lifecycle_flags::NodeLifecycleFlags;
+pub(crate) use service_account_flags::ServiceAccountFlags;
 pub(crate) use tls_flags::TlsFlags;
 
 /// Kubernetes' API and control loops in one small, fast program.
@@ -137,6 +148,34 @@ pub(crate) struct Up {
     pub controller_flags: ControllerFlags,
     #[command(flatten)]
     pub node_lifecycle_flags: NodeLifecycleFlags,
+    #[command(flatten)]
+    pub kubelet_flags: KubeletFlags,
+    #[command(flatten)]
+    pub address_flags: AddressFlags,
+    #[command(flatten)]
+    pub authentication_flags: AuthenticationFlags,
+    #[command(flatten)]
+    pub authorization_flags: AuthorizationFlags,
+    #[command(flatten)]
+    pub service_account_flags: ServiceAccountFlags,
+    /// The version that /version reports, as v1.37.0 with a suffix of its own [default: the version of this program].
+    #[arg(long, value_name = "VERSION", value_parser = reported_version)]
+    pub version: Option<String>,
+    /// The git commit that /version reports.
+    #[arg(long, value_name = "SHA")]
+    pub version_git_commit: Option<String>,
+}
+
+impl Up {
+    /// The address to serve on: that of `--listen`, or of `--bind-address` and `--secure-port`.
+    pub(crate) fn listen_address(&self) -> SocketAddr {
+        self.address_flags.listen(self.listen)
+    }
+
+    /// The IP address in the serving certificate.
+    pub(crate) fn certificate_address(&self) -> IpAddr {
+        self.address_flags.certificate_address(self.listen)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -145,22 +184,22 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Parses `1h`, `30m`, `90s`.
+/// Parses `1h`, `30m`, `1m30s`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let problem =
-        || format!("invalid duration {text:?}: expected a number and a unit, such as 1h, 30m or 90s");
-    let unit = text.char_indices().next_back().map_or(0, |(at, _)| at);
-    let number: u64 = text[..unit].parse().map_err(|_| problem())?;
-    let seconds = match &text[unit..] {
-        "h" => 3600,
-        "m" => 60,
-        "s" => 1,
-        _ => return Err(problem()),
-    };
-    number
-        .checked_mul(seconds)
-        .map(Duration::from_secs)
-        .ok_or_else(problem)
+    go_duration::parse(text)
+        .map_err(|error| format!("{error}: expected numbers with units, such as 1h, 30m or 90s"))
+}
+
+/// Accepts versions of the Kubernetes release that is served, with any suffix.
+fn reported_version(text: &str) -> Result<String, String> {
+    let served = setpoint_apiserver::version::SERVED;
+    let suffix = text.strip_prefix(served);
+    match suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with(['-', '+'])) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "version {text:?} must match major/minor/patch of default version {served:?}"
+        )),
+    }
 }
 
 /// Parses `30000-32767`.
@@ -226,10 +265,29 @@ mod tests {
     }
 
     #[test]
+    fn the_address_may_be_set_by_kube_apiservers_flags() {
+        let addresses = |line: &str| {
+            let up = up(line);
+            (
+                up.listen_address().to_string(),
+                up.certificate_address().to_string(),
+            )
+        };
+        let pair = |listen: &str, certified: &str| (listen.to_owned(), certified.to_owned());
+        assert_eq!(addresses(""), pair("127.0.0.1:6443", "127.0.0.1"));
+        assert_eq!(addresses("--secure-port 1"), pair("127.0.0.1:1", "127.0.0.1"));
+        let any = "--bind-address 0.0.0.0 --advertise-address 10.1.2.3";
+        assert_eq!(addresses(any), pair("0.0.0.0:6443", "10.1.2.3"));
+        let words = ["setpoint", "up", "--listen", "127.0.0.1:1", "--secure-port", "2"];
+        assert!(Args::try_parse_from(words).is_err());
+    }
+
+    #[test]
     fn durations_have_a_unit() {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
-        for bad in ["", "5", "h", "1d", "-1s", "1.5h", "é"] {
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        for bad in ["", "5", "h", "1d", "-1s", "é"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }

@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result};
 use setpoint_admission::Chain;
 use setpoint_api::{Clock, SystemClock, User};
 use setpoint_apiserver::metrics::{MetricsSource, ProcessMetrics};
+use setpoint_apiserver::version::Version;
 use setpoint_apiserver::{Listener, Server};
 use setpoint_auth::AccessControl;
 use setpoint_auth::audit::Writer;
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_kinds::bootstrap::{self, ServerInfo};
-use setpoint_pki::Pki;
 use setpoint_registry::{Registry, WatchCaches};
 use setpoint_registry_api::VirtualResource;
 use setpoint_runtime::{Caches, Client, Context, Manager};
@@ -34,6 +34,7 @@ mod audit;
 mod backup;
 mod certificates;
 mod checks;
+mod client_authentication;
 mod component_statuses;
 mod components;
 mod controller_config;
@@ -41,6 +42,7 @@ mod data_dir;
 mod flow_control;
 mod identity;
 mod kubeconfig;
+mod kubelet;
 mod memory;
 mod service_account_keys;
 mod serving_files;
@@ -64,6 +66,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// Serves a cluster until interrupted.
 pub(crate) fn run(args: Up) -> Result<()> {
     log::start(args.log_format, args.quiet);
+    Version::report(args.version.clone(), args.version_git_commit.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
@@ -79,12 +82,11 @@ async fn up(args: Up) -> Result<()> {
     let listener = bind(&args).await?;
     let address = listener.local_addr();
     let kinds = Arc::new(setpoint_kinds::builtin());
-    let bootstrap = bootstrap::objects(&kinds, Some(&server_info(&args, certificates.pki(), address)));
+    let bootstrap = bootstrap::objects(&kinds, Some(&server_info(&args, &certificates, address)));
     let watch_caches = WatchCaches::open(store.clone(), kinds);
     let caches: Arc<dyn Caches> = watch_caches.clone();
     let uses = TokenUses::default();
-    let token_file = args.token_auth_file.as_deref();
-    let access = access::open(&data_dir.pki(), token_file, &caches, &clock, &uses)?;
+    let (access, reload) = access::open(&args, &data_dir.pki(), &caches, &clock, &uses)?;
     let registry = open_registry(&args, watch_caches, &access, bootstrap, &clock)?;
     let aggregation = Aggregation::open(certificates.pki(), &registry, &clock)?;
     let mut manager = manager(&registry, &aggregation, &clock);
@@ -100,8 +102,9 @@ async fn up(args: Up) -> Result<()> {
         issuer: Some(access.issuer.clone()),
         clock: clock.clone(),
         tls: certificates.tls(),
+        request_headers: certificates.clients().request_headers()?,
         audit,
-        connect: Box::new(setpoint_apiserver::Network::default()),
+        connect: Box::new(kubelet::network(&args.kubelet_flags)?),
         aggregator: aggregation.aggregator.clone(),
         flow_control: flow_control::config(&args.flow_control_flags, registry.clone())?,
         checks: checks::all(&registry, &stop),
@@ -120,30 +123,46 @@ async fn up(args: Up) -> Result<()> {
     components.start("aggregator", |stop| aggregation::run(aggregator, stop));
     let users = certificate_users(&aggregation, &access, kubeconfig);
     components.start("certificates", |stop| certificates.run(users, stop));
+    components.start("configuration reload", |stop| reload.run(stop));
     components.start("controllers", |stop| async move { Ok(manager.run(stop).await?) });
     let announced = announce_once_started(&registry, &args, &data_dir, address, &kubeconfig_path);
-    let outcome = tokio::select! {
-        outcome = components.wait(&clock) => outcome,
-        never = announced => never,
-    };
+    let outcome = wait(components, &clock, announced).await;
     store.close().await.context("cannot close the store")?;
     outcome
 }
 
+/// Waits for the components, and meanwhile announces the server once it has started.
+async fn wait(
+    components: Components,
+    clock: &Arc<dyn Clock>,
+    announced: impl Future<Output = ()>,
+) -> Result<()> {
+    let never = async {
+        announced.await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        outcome = components.wait(clock) => outcome,
+        never = never => never,
+    }
+}
+
 /// Binds the port of `--listen`.
 async fn bind(args: &Up) -> Result<Listener> {
-    let listener = Listener::bind(args.listen).await;
+    let listener = Listener::bind(args.listen_address()).await;
     listener.context("cannot serve; set another address with --listen")
 }
 
 /// The server's address, service CIDR and CAs, which the registry publishes as objects.
-fn server_info(args: &Up, pki: &Pki, address: SocketAddr) -> ServerInfo {
+fn server_info(args: &Up, certificates: &Certificates, address: SocketAddr) -> ServerInfo {
+    let (pki, clients) = (certificates.pki(), certificates.clients());
     ServerInfo {
-        address: address.ip(),
+        address: args.address_flags.advertise_address.unwrap_or(address.ip()),
         port: address.port(),
         service_cidr: args.service_cluster_ip_range,
-        client_ca: pki.authority.bundle.clone(),
-        proxy_ca: pki.proxy_authority.bundle.clone(),
+        client_ca: clients.client_bundle(&pki.authority.bundle),
+        proxy_ca: clients.proxy_bundle(&pki.proxy_authority.bundle),
+        request_header: clients.request_header_info(),
     }
 }
 
@@ -376,10 +395,9 @@ async fn announce_once_started(
     data_dir: &DataDir,
     address: SocketAddr,
     kubeconfig: &Path,
-) -> Result<()> {
+) {
     registry.started().await;
     announce(args, data_dir, address, kubeconfig);
-    std::future::pending().await
 }
 
 /// Prints the address, the paths and a first command to try.

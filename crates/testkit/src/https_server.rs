@@ -8,8 +8,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::tls::{DynamicTls, Identity};
 use setpoint_apiserver::{Aggregator, Config, FlowControlConfig, Listener, Network, Server};
-use setpoint_auth::Authenticate;
-use setpoint_auth::authenticate::{AuthenticationError, Credentials};
+use setpoint_auth::authenticate::{AuthenticationResult, Credentials};
+use setpoint_auth::{Authenticate, MaybeFuture};
 use setpoint_client::kubeconfig::Connection;
 use setpoint_client::{Client, Http};
 use tokio::task::JoinSet;
@@ -69,6 +69,7 @@ impl Cluster {
             issuer: None,
             clock: Arc::new(SystemClock::new()),
             tls,
+            request_headers: None,
             audit: None,
             connect: Box::new(Network::default()),
             aggregator: Aggregator::none(Arc::new(SystemClock::new())),
@@ -177,6 +178,7 @@ impl ServingCertificate {
             key: PrivateKeyDer::try_from(self.key.clone()).expect("it is a key"),
             named: Vec::new(),
             client_ca: vec![self.authority.clone()],
+            proxy_ca: Vec::new(),
         }
     }
 }
@@ -184,7 +186,7 @@ impl ServingCertificate {
 // === impl AdminAuthenticator ===
 
 impl Authenticate for AdminAuthenticator {
-    fn authenticate(&self, _: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
-        Ok(Some(self.0.clone()))
+    fn authenticate<'a>(&'a self, _: &'a Credentials<'a>) -> MaybeFuture<'a, AuthenticationResult> {
+        Ok(Some(self.0.clone())).into()
     }
 }

@@ -26,7 +26,6 @@ use crate::chain::{Config, Plugin};
 pub(crate) const NOT_BUILT: &[&str] = &[
     "AlwaysAdmit",
     "AlwaysDeny",
-    "ClusterTrustBundleAttest",
     "DenyServiceExternalIPs",
     "EventRateLimit",
     "ExtendedResourceToleration",

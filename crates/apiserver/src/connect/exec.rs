@@ -77,7 +77,7 @@ impl<'a> PodRequest<'a> {
         resource: &'a ResourceRequest,
         user: &'a Arc<User>,
     ) -> Result<Self, StatusError> {
-        check_access(exchange, user)?;
+        check_access(exchange, user).await?;
         let (namespace, name) = (
             resource.namespace.as_str(),
             resource.target.name.as_deref().unwrap_or_default(),
@@ -123,12 +123,12 @@ impl<'a> PodRequest<'a> {
 }
 
 /// Authorizes the stream as a create: a client that opens it by a WebSocket sends a GET, whose verb would be get.
-fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), StatusError> {
+async fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), StatusError> {
     let attributes = authorize::Attributes {
         verb: ApiVerb::Create.as_str(),
         ..exchange.request_info.attributes()
     };
-    authorize::check(&*exchange.shared.authorize, user, &attributes)
+    authorize::check(&*exchange.shared.authorize, user, &attributes).await
 }
 
 /// The requested streams as the kubelet's query parameters.

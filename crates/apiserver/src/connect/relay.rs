@@ -79,9 +79,11 @@ impl BackendRequest {
     }
 }
 
-/// Whether a header is forwarded to a backend: all but hop-by-hop, credentials and impersonation.
+/// Whether a header is forwarded to a backend: all but hop-by-hop, credentials, impersonation and those in which an
+/// authenticating proxy names the user.
 fn is_forwarded(name: &HeaderName) -> bool {
-    !(NOT_FORWARDED.contains(&name.as_str()) || name.as_str().starts_with("impersonate-"))
+    let name = name.as_str();
+    !(NOT_FORWARDED.contains(&name) || name.starts_with("impersonate-") || name.starts_with("x-remote-"))
 }
 
 fn uri(path: &str, query: &str) -> http::Uri {
@@ -243,6 +245,7 @@ mod tests {
         let request = Request::get("/x")
             .header("Authorization", "Bearer secret")
             .header("Impersonate-User", "a")
+            .header("X-Remote-User", "a")
             .header("Connection", "Upgrade")
             .header("Upgrade", "SPDY/3.1")
             .header("X-Stream-Protocol-Version", "v4.channel.k8s.io")

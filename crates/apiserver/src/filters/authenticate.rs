@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::request::Parts;
 use jiff::Timestamp;
 use setpoint_api::{Status, User};
 use setpoint_auth::{Authenticate, Credentials};
@@ -13,30 +14,35 @@ use crate::tls::Peer;
 
 /// Authenticates the caller. The client certificate is authenticated once per connection, and only its expiry is checked
 /// with every request; an `Authorization` header is authenticated with every request.
-pub(crate) fn user(
+pub(crate) async fn user(
     authenticate: &dyn Authenticate,
     peer: &Peer,
-    headers: &HeaderMap,
+    head: &Parts,
     now: Timestamp,
 ) -> Result<Arc<User>, StatusError> {
-    let distrusted = peer.distrusted || peer.expires.is_some_and(|expires| expires < now);
+    let distrusted = peer.distrusted || peer.is_expired(now);
     let certificate = peer.certificate.as_deref().filter(|_| !distrusted);
     let mut credentials = Credentials {
         certificate,
         authorization: None,
         rejected: distrusted,
+        path: head.uri.path(),
     };
-    match headers.get(AUTHORIZATION) {
-        Some(value) => {
-            credentials.authorization = Some(text(value)?);
-            authenticate_with(authenticate, &credentials)
-        }
-        None if distrusted => Err(unauthorized()),
-        None => {
-            let user = || authenticate_with(authenticate, &credentials);
-            peer.user.get_or_init(user).clone()
-        }
+    if let Some(value) = head.headers.get(AUTHORIZATION) {
+        credentials.authorization = Some(text(value)?);
+        return authenticate_with(authenticate, &credentials).await;
     }
+    if distrusted {
+        return Err(unauthorized());
+    }
+    if certificate.is_none() {
+        return authenticate_with(authenticate, &credentials).await;
+    }
+    if let Some(user) = peer.user.get() {
+        return user.clone();
+    }
+    let user = authenticate_with(authenticate, &credentials).await;
+    peer.user.get_or_init(|| user).clone()
 }
 
 /// The text of an `Authorization` header. One that cannot be read is rejected, since its sender does not expect to be
@@ -45,11 +51,11 @@ fn text(value: &HeaderValue) -> Result<&str, StatusError> {
     str::from_utf8(value.as_bytes()).map_err(|_| unauthorized())
 }
 
-fn authenticate_with(
+async fn authenticate_with(
     authenticate: &dyn Authenticate,
     credentials: &Credentials<'_>,
 ) -> Result<Arc<User>, StatusError> {
-    match authenticate.authenticate(credentials) {
+    match authenticate.authenticate(credentials).resolve().await {
         Ok(Some(user)) => Ok(user),
         Ok(None) => Err(unauthorized()),
         Err(reason) => {
@@ -65,7 +71,9 @@ fn unauthorized() -> StatusError {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_auth::AuthenticationError;
+    use futures_util::FutureExt;
+    use setpoint_auth::MaybeFuture;
+    use setpoint_auth::authenticate::AuthenticationResult;
 
     use super::*;
 
@@ -73,17 +81,17 @@ mod tests {
     struct TestAuthenticator;
 
     impl Authenticate for TestAuthenticator {
-        fn authenticate(
-            &self,
-            credentials: &Credentials<'_>,
-        ) -> Result<Option<Arc<User>>, AuthenticationError> {
+        fn authenticate<'a>(
+            &'a self,
+            credentials: &'a Credentials<'a>,
+        ) -> MaybeFuture<'a, AuthenticationResult> {
             let name = match (credentials.certificate, credentials.authorization) {
                 (Some(b"cert"), _) => "certificate",
                 (_, Some("token")) => "token",
-                _ if credentials.rejected => return Ok(None),
+                _ if credentials.rejected => return Ok(None).into(),
                 _ => "anonymous",
             };
-            Ok(Some(Arc::new(User::new(name, &[]))))
+            Ok(Some(Arc::new(User::new(name, &[])))).into()
         }
     }
 
@@ -98,12 +106,13 @@ mod tests {
     /// The user of a request at this second, or the code of the error.
     #[track_caller]
     fn check(peer: &Peer, authorization: Option<&[u8]>, second: i64, expected: Result<&str, u16>) {
-        let mut headers = HeaderMap::new();
+        let (mut head, ()) = http::Request::new(()).into_parts();
         if let Some(value) = authorization {
-            headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
+            let value = HeaderValue::from_bytes(value).unwrap();
+            head.headers.insert(AUTHORIZATION, value);
         }
         let now = Timestamp::from_second(second).unwrap();
-        let user = user(&TestAuthenticator, peer, &headers, now);
+        let user = user(&TestAuthenticator, peer, &head, now).now_or_never().unwrap();
         let user = user.as_ref().map(|user| user.name.as_str());
         assert_eq!(user.map_err(|status| status.code), expected);
     }

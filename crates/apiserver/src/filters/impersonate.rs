@@ -15,16 +15,19 @@ const PREFIX: &str = "impersonate-";
 const EXTRA: &str = "extra-";
 
 /// The impersonated user; `None` if the request has no such headers, an error if the caller is not allowed to.
-pub(crate) fn user(
+pub(crate) async fn user(
     authorizer: &dyn Authorize,
     caller: &User,
     headers: &HeaderMap,
     request_info: &RequestInfo<'_>,
 ) -> Result<Option<ImpersonatedUser>, StatusError> {
-    match requested_user(headers)? {
-        None => Ok(None),
-        Some(requested) => impersonate(authorizer, caller, &requested, &request_info.attributes()).map(Some),
-    }
+    let Some(requested) = requested_user(headers)? else {
+        return Ok(None);
+    };
+    let attributes = request_info.attributes();
+    impersonate(authorizer, caller, &requested, &attributes)
+        .await
+        .map(Some)
 }
 
 /// The user that the headers name. A request with any of them, even an empty one, is never made as the caller itself: a

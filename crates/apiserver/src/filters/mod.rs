@@ -12,3 +12,4 @@ pub(crate) mod max_in_flight;
 pub(crate) mod memory;
 pub(crate) mod panic;
 pub(crate) mod priority_and_fairness;
+pub(crate) mod request_header;

@@ -122,6 +122,7 @@ fn identity(authority: &TestCa) -> Identity {
         key,
         named: Vec::new(),
         client_ca: vec![authority.certificate.clone()],
+        proxy_ca: Vec::new(),
     }
 }
 
@@ -135,6 +136,7 @@ fn config(authority: &TestCa) -> Config {
         issuer: None,
         clock: Arc::new(SystemClock::new()),
         tls: DynamicTls::new(identity(authority)).unwrap(),
+        request_headers: None,
         audit: None,
         connect: Box::new(crate::Network::default()),
         aggregator: Aggregator::none(Arc::new(SystemClock::new())),

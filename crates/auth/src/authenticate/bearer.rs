@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use setpoint_api::User;
 
-use super::{Authenticate, AuthenticationError, Credentials, TokenIdentity};
+use super::{Authenticate, AuthenticationError, AuthenticationResult, Credentials, TokenIdentity};
+use crate::maybe_future::{BoxFuture, MaybeFuture};
 
 /// Authenticates one kind of tokens (upstream: `authenticator.Token`).
 pub trait TokenAuthenticator: Send + Sync {
@@ -17,12 +18,27 @@ pub trait TokenAuthenticator: Send + Sync {
     ) -> Result<Option<TokenIdentity>, AuthenticationError>;
 }
 
-/// The token authenticators of a server, in the order they are tried.
+/// Authenticates tokens by a remote server: a webhook, or an OpenID provider's keys.
+pub trait RemoteTokenAuthenticator: Send + Sync {
+    /// The user of the token; `None` if it is not a token of this kind, or for none of these audiences.
+    fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [String],
+    ) -> BoxFuture<'a, Result<Option<TokenIdentity>, AuthenticationError>>;
+}
+
+/// The token authenticators of a server, in the order they are tried: those that decide from memory, then the remote
+/// ones.
 pub struct TokenChain {
     /// The audiences of the server itself.
     audiences: Vec<String>,
     authenticators: Vec<Box<dyn TokenAuthenticator>>,
+    remote: Vec<Box<dyn RemoteTokenAuthenticator>>,
 }
+
+/// The user of a token, or why the token is invalid.
+type TokenResult = Result<TokenIdentity, AuthenticationError>;
 
 /// Authenticates a request by its bearer token.
 #[derive(Debug)]
@@ -37,7 +53,14 @@ impl TokenChain {
         Self {
             audiences,
             authenticators,
+            remote: Vec::new(),
         }
+    }
+
+    /// The same with remote authenticators.
+    #[must_use]
+    pub fn with_remote(self, remote: Vec<Box<dyn RemoteTokenAuthenticator>>) -> Self {
+        Self { remote, ..self }
     }
 
     /// The audiences of the server itself.
@@ -46,24 +69,47 @@ impl TokenChain {
     }
 
     /// The user of a token, with the group `system:authenticated`, or why the token is invalid.
-    pub fn authenticate_token(
-        &self,
-        token: &str,
-        audiences: &[String],
-    ) -> Result<TokenIdentity, AuthenticationError> {
+    pub fn authenticate_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [String],
+    ) -> MaybeFuture<'a, TokenResult> {
         let mut problems = Vec::new();
         for kind in &self.authenticators {
             match kind.authenticate_token(token, audiences) {
+                Ok(Some(identity)) => return Ok(with_group(identity)).into(),
+                Ok(None) => {}
+                Err(problem) => problems.push(problem.0),
+            }
+        }
+        match self.remote.is_empty() {
+            true => Err(invalid(problems)).into(),
+            false => MaybeFuture::pending(self.authenticate_remotely(token, audiences, problems)),
+        }
+    }
+
+    async fn authenticate_remotely(
+        &self,
+        token: &str,
+        audiences: &[String],
+        mut problems: Vec<String>,
+    ) -> TokenResult {
+        for kind in &self.remote {
+            match kind.authenticate_token(token, audiences).await {
                 Ok(Some(identity)) => return Ok(with_group(identity)),
                 Ok(None) => {}
                 Err(problem) => problems.push(problem.0),
             }
         }
-        Err(AuthenticationError(match problems.as_slice() {
-            [] => "invalid bearer token".to_owned(),
-            _ => crate::authorize::rbac::join_unique(problems),
-        }))
+        Err(invalid(problems))
     }
+}
+
+fn invalid(problems: Vec<String>) -> AuthenticationError {
+    AuthenticationError(match problems.as_slice() {
+        [] => "invalid bearer token".to_owned(),
+        _ => crate::authorize::rbac::join_unique(problems),
+    })
 }
 
 fn with_group(identity: TokenIdentity) -> TokenIdentity {
@@ -96,12 +142,15 @@ impl Bearer {
 }
 
 impl Authenticate for Bearer {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
+    fn authenticate<'a>(&'a self, credentials: &'a Credentials<'a>) -> MaybeFuture<'a, AuthenticationResult> {
         let Some(token) = credentials.authorization.and_then(bearer_token) else {
-            return Ok(None);
+            return Ok(None).into();
         };
-        let identity = self.tokens.authenticate_token(token, self.tokens.audiences())?;
-        Ok(Some(identity.user))
+        let user = |result: TokenResult| result.map(|identity| Some(identity.user));
+        match self.tokens.authenticate_token(token, self.tokens.audiences()) {
+            MaybeFuture::Ready(result) => user(result).into(),
+            MaybeFuture::Pending(pending) => MaybeFuture::pending(async move { user(pending.await) }),
+        }
     }
 }
 
@@ -170,7 +219,7 @@ mod tests {
             authorization: Some(authorization),
             ..Credentials::default()
         };
-        let found = bearer.authenticate(&credentials);
+        let found = bearer.authenticate(&credentials).wait();
         let found = found
             .as_ref()
             .map(|user| user.as_ref().map(|user| user.name.as_str()))
@@ -197,7 +246,7 @@ mod tests {
     #[test]
     fn a_user_with_a_token_is_in_the_group_of_the_authenticated() {
         let tokens = TokenChain::new(Vec::new(), vec![Box::new(OneToken("good", Ok(Some("alice"))))]);
-        let identity = tokens.authenticate_token("good", &[]).unwrap();
+        let identity = tokens.authenticate_token("good", &[]).wait().unwrap();
         assert_eq!(*identity.user, User::new("alice", &[User::AUTHENTICATED]));
     }
 

@@ -8,7 +8,8 @@ use ring::digest;
 use setpoint_api::User;
 use setpoint_x509::{Attribute, Certificate, Name};
 
-use super::{Authenticate, AuthenticationError, CREDENTIAL_ID, Credentials};
+use super::{Authenticate, AuthenticationError, AuthenticationResult, CREDENTIAL_ID, Credentials};
+use crate::maybe_future::MaybeFuture;
 
 /// The subject attribute with the user's UID.
 const UID: &[u32] = &[1, 3, 6, 1, 4, 1, 57683, 2];
@@ -18,11 +19,9 @@ const UID: &[u32] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 pub struct Certificates;
 
 impl Authenticate for Certificates {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
-        let Some(der) = credentials.certificate else {
-            return Ok(None);
-        };
-        Ok(Some(Arc::new(user_of(der)?)))
+    fn authenticate<'a>(&'a self, credentials: &'a Credentials<'a>) -> MaybeFuture<'a, AuthenticationResult> {
+        let user = credentials.certificate.map(user_of).transpose();
+        user.map(|user| user.map(Arc::new)).into()
     }
 }
 
@@ -32,6 +31,12 @@ pub fn first_expiry(chain: &[impl AsRef<[u8]>]) -> Option<Timestamp> {
         .iter()
         .filter_map(|der| Certificate::from_der(der.as_ref()).ok());
     read.map(|certificate| certificate.not_after).min()
+}
+
+/// The last common name of a certificate's subject, as in Go.
+pub fn common_name(der: &[u8]) -> Option<String> {
+    let certificate = Certificate::from_der(der).ok()?;
+    certificate.subject.common_names().last().map(str::to_owned)
 }
 
 fn user_of(der: &[u8]) -> Result<User, AuthenticationError> {
@@ -99,7 +104,7 @@ mod tests {
             certificate: Some(&der),
             ..Credentials::default()
         };
-        match (Certificates.authenticate(&credentials), expected) {
+        match (Certificates.authenticate(&credentials).wait(), expected) {
             (Ok(Some(user)), Ok((name, groups))) => {
                 assert_eq!(
                     (user.name.as_str(), &user.groups),
@@ -161,7 +166,7 @@ mod tests {
             certificate: Some(b"nonsense"),
             ..Credentials::default()
         };
-        assert!(Certificates.authenticate(&credentials).is_err());
+        assert!(Certificates.authenticate(&credentials).wait().is_err());
     }
 
     #[test]
@@ -183,6 +188,9 @@ mod tests {
 
     #[test]
     fn without_a_certificate_the_next_authenticator_decides() {
-        assert_eq!(Certificates.authenticate(&Credentials::default()), Ok(None));
+        assert_eq!(
+            Certificates.authenticate(&Credentials::default()).wait(),
+            Ok(None)
+        );
     }
 }

@@ -9,21 +9,27 @@ use std::sync::Arc;
 
 use setpoint_api::User;
 
+use crate::maybe_future::MaybeFuture;
+
 pub mod anonymous;
 pub mod bearer;
 pub mod bootstrap_token;
 pub mod certificate;
+pub mod jwt;
 pub mod secret_token;
 pub mod service_account;
 pub mod token_file;
+pub mod webhook;
 
 pub use anonymous::Anonymous;
-pub use bearer::{Bearer, TokenAuthenticator, TokenChain};
+pub use bearer::{Bearer, RemoteTokenAuthenticator, TokenAuthenticator, TokenChain};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::Certificates;
+pub use jwt::{AuthenticationConfig, JwtAuthenticators, JwtConfig};
 pub use secret_token::{OnTokenUse, SecretTokens};
 pub use service_account::ServiceAccounts;
 pub use token_file::TokenFile;
+pub use webhook::{WebhookTokenOptions, WebhookTokens};
 
 /// The key in a user's `extra` with the id of the credentials.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -37,6 +43,8 @@ pub struct Credentials<'a> {
     pub authorization: Option<&'a str>,
     /// Whether other credentials of the request were rejected. Then it cannot be anonymous.
     pub rejected: bool,
+    /// The path of the URL, which anonymous authentication may be restricted to.
+    pub path: &'a str,
 }
 
 /// Credentials of a known kind that are invalid.
@@ -54,8 +62,11 @@ pub struct TokenIdentity {
 /// Authenticates one kind of credentials (upstream: `authenticator.Request`).
 pub trait Authenticate: Send + Sync {
     /// The user of these credentials; `None` if there are none of this authenticator's kind.
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError>;
+    fn authenticate<'a>(&'a self, credentials: &'a Credentials<'a>) -> MaybeFuture<'a, AuthenticationResult>;
 }
+
+/// The user of credentials, none, or why they are invalid.
+pub type AuthenticationResult = Result<Option<Arc<User>>, AuthenticationError>;
 
 /// The authenticators of a server with client certificates only, in the order they are tried.
 pub fn without_tokens() -> Vec<Box<dyn Authenticate>> {
@@ -63,30 +74,65 @@ pub fn without_tokens() -> Vec<Box<dyn Authenticate>> {
 }
 
 /// The authenticators of a cluster, in the order they are tried.
-pub fn cluster_authenticators(tokens: Arc<TokenChain>) -> Vec<Box<dyn Authenticate>> {
-    vec![
-        Box::new(Certificates),
-        Box::new(Bearer::new(tokens)),
-        Box::new(Anonymous::default()),
-    ]
+pub fn cluster_authenticators(
+    tokens: Arc<TokenChain>,
+    anonymous: Option<Anonymous>,
+) -> Vec<Box<dyn Authenticate>> {
+    let mut all: Vec<Box<dyn Authenticate>> = vec![Box::new(Certificates), Box::new(Bearer::new(tokens))];
+    all.extend(anonymous.map(|anonymous| Box::new(anonymous) as Box<dyn Authenticate>));
+    all
+}
+
+/// A request that several authenticators are tried for.
+struct Attempt<'a> {
+    credentials: Credentials<'a>,
+    first_error: Option<AuthenticationError>,
 }
 
 /// The union of several authenticators: the first that recognizes the credentials decides. Rejected credentials of one kind
 /// do not stand in the way of valid ones of another, such as a token beside an expired certificate.
 impl Authenticate for Vec<Box<dyn Authenticate>> {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Arc<User>>, AuthenticationError> {
-        let (mut credentials, mut first_error) = (*credentials, None);
-        for one in self {
-            match one.authenticate(&credentials) {
-                Ok(Some(user)) => return Ok(Some(user)),
-                Ok(None) => {}
-                Err(error) => {
-                    credentials.rejected = true;
-                    first_error.get_or_insert(error);
-                }
+    fn authenticate<'a>(&'a self, credentials: &'a Credentials<'a>) -> MaybeFuture<'a, AuthenticationResult> {
+        let mut attempt = Attempt {
+            credentials: *credentials,
+            first_error: None,
+        };
+        for (at, one) in self.iter().enumerate() {
+            let MaybeFuture::Ready(result) = one.authenticate(&attempt.credentials) else {
+                // A future that was not polled has done nothing: `resume` makes it again.
+                return MaybeFuture::pending(attempt.resume(&self[at..]));
+            };
+            if let Some(user) = attempt.add(result) {
+                return Ok(Some(user)).into();
             }
         }
-        first_error.map_or(Ok(None), Err)
+        attempt.into_result().into()
+    }
+}
+
+impl Attempt<'_> {
+    /// Tries the rest of the authenticators, which may wait for remote servers.
+    async fn resume(mut self, rest: &[Box<dyn Authenticate>]) -> AuthenticationResult {
+        for one in rest {
+            let result = one.authenticate(&self.credentials).resolve().await;
+            if let Some(user) = self.add(result) {
+                return Ok(Some(user));
+            }
+        }
+        self.into_result()
+    }
+
+    /// Returns the user if there is one, else keeps the error.
+    fn add(&mut self, result: AuthenticationResult) -> Option<Arc<User>> {
+        result.unwrap_or_else(|error| {
+            self.credentials.rejected = true;
+            self.first_error.get_or_insert(error);
+            None
+        })
+    }
+
+    fn into_result(self) -> AuthenticationResult {
+        self.first_error.map_or(Ok(None), Err)
     }
 }
 
@@ -113,7 +159,8 @@ mod tests {
     #[track_caller]
     fn check(credentials: Credentials<'_>, expected: Result<Option<&str>, ()>) {
         let tokens = TokenChain::new(Vec::new(), vec![Box::new(GoodToken)]);
-        let user = cluster_authenticators(Arc::new(tokens)).authenticate(&credentials);
+        let user = cluster_authenticators(Arc::new(tokens), Some(Anonymous::default()));
+        let user = user.authenticate(&credentials).wait();
         let name = user
             .as_ref()
             .map(|user| user.as_ref().map(|user| user.name.as_str()));

@@ -1,35 +1,48 @@
 //! Authorization: whether a user may make a request.
 //!
 //! One file per authorizer. A [`Chain`] tries them in order; the first that has an opinion decides, and a request that no
-//! authorizer allows is denied. [`without_rbac`] is the chain without RBAC rules, [`cluster_authorizers`] the one with
-//! them.
+//! authorizer allows is denied. [`without_rbac`] is the chain without RBAC rules, [`ChainBuilder`] makes that of a cluster.
 
-use std::fmt;
 use std::sync::Arc;
 
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{GroupResource, Status, User};
-use setpoint_cache::Caches;
 
+pub mod always;
+pub mod chain;
+pub mod config;
+pub mod configured;
 pub mod masters;
 pub mod node;
 pub mod public;
 pub mod rbac;
 pub mod reason;
 pub mod rule;
+pub mod user_rules;
+pub mod webhook;
 
+pub use always::{AlwaysAllow, AlwaysDeny};
+pub use chain::{Chain, without_rbac};
+pub use config::AuthorizerConfig;
+pub use configured::{ChainBuilder, ConfiguredAuthorizer, ReloadableAuthorizer};
 pub use masters::Masters;
 pub use node::NodeAuthorizer;
 pub use public::PublicPaths;
 pub use rbac::Rbac;
 pub use reason::Reason;
 pub use rule::PolicyRule;
+pub use user_rules::UserRules;
+pub use webhook::{FailurePolicy, WebhookAuthorizer, WebhookOptions};
+
+use crate::maybe_future::MaybeFuture;
 
 /// The attributes of a request that authorizers decide by (upstream: `authorizer.Attributes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes<'a> {
     pub verb: &'a str,
     pub target: AccessTarget<'a>,
+    /// The API version of the resource; empty if not specified.
+    pub version: &'a str,
     /// The field selector of a list or a watch.
     pub fields: Option<&'a FieldSelector>,
 }
@@ -61,13 +74,13 @@ pub enum Decision {
 
 /// Decides by one set of rules (upstream: `authorizer.Authorizer`).
 pub trait Authorize: Send + Sync {
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
-}
+    fn authorize<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision>;
 
-/// Authorizers that are tried one after the other.
-///
-/// Each has the name under which its reason is reported if no authorizer allows the request.
-pub struct Chain(Vec<(&'static str, Box<dyn Authorize>)>);
+    /// The rules by which this authorizer allows requests of a user in a namespace (upstream: `RuleResolver`).
+    fn rules_for(&self, _user: &User, _namespace: &str) -> UserRules {
+        UserRules::default()
+    }
+}
 
 // === impl Attributes ===
 
@@ -77,6 +90,7 @@ impl<'a> Attributes<'a> {
         Self {
             verb,
             target: object,
+            version: "",
             fields: None,
         }
     }
@@ -99,67 +113,39 @@ impl Decision {
     }
 }
 
-// === impl Chain ===
-
-/// The authorizers of a server without RBAC.
-pub fn without_rbac() -> Chain {
-    Chain(vec![
-        ("privileged", Box::new(Masters)),
-        ("public", Box::new(PublicPaths::always())),
-    ])
-}
-
-/// The authorizers of a cluster, by its RBAC objects. `rbac` is shared with the reviews and the escalation check.
-pub fn cluster_authorizers(caches: &Arc<dyn Caches>, rbac: Arc<Rbac>) -> Chain {
-    Chain(vec![
-        ("kubernetes.io/system-privileged-group", Box::new(Masters)),
-        ("node", Box::new(NodeAuthorizer::new(caches.clone()))),
-        ("rbac", Box::new(rbac)),
-        ("public", Box::new(PublicPaths::until_rules(caches.clone()))),
-    ])
-}
-
-impl Authorize for Chain {
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
-        let mut reasons = Vec::new();
-        for (name, one) in &self.0 {
-            match one.authorize(user, attributes) {
-                Decision::NoOpinion(Reason::None) => {}
-                Decision::NoOpinion(reason) => reasons.push(format!("{name}: {reason}")),
-                decided => return decided,
-            }
-        }
-        match reasons.is_empty() {
-            true => Decision::NO_OPINION,
-            false => Decision::NoOpinion(reasons.join("\n").into()),
-        }
-    }
-}
-
-impl fmt::Debug for Chain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.0.iter().map(|(name, _)| name))
-            .finish()
-    }
-}
-
 impl<T: Authorize + ?Sized> Authorize for Arc<T> {
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
+    fn authorize<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
         (**self).authorize(user, attributes)
     }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> UserRules {
+        (**self).rules_for(user, namespace)
+    }
 }
 
-/// Authorizes a request; if it is not allowed, returns the 403 status.
-pub fn check(
+/// Authorizes a request; if it is not allowed, returns the error status.
+pub async fn check(
     authorizer: &dyn Authorize,
     user: &User,
     attributes: &Attributes<'_>,
 ) -> Result<(), Box<Status>> {
-    match authorizer.authorize(user, attributes) {
+    let decision = authorizer.authorize(user, attributes).resolve().await;
+    require_allowed(user, attributes, &decision)
+}
+
+/// The error status of a request that is not allowed: 403, or 500 if an authorizer failed.
+pub fn require_allowed(
+    user: &User,
+    attributes: &Attributes<'_>,
+    decision: &Decision,
+) -> Result<(), Box<Status>> {
+    match decision {
         Decision::Allowed(_) => Ok(()),
+        Decision::Denied(Reason::Failed(error)) | Decision::NoOpinion(Reason::Failed(error)) => {
+            Err(Box::new(Status::internal(error)))
+        }
         Decision::Denied(reason) | Decision::NoOpinion(reason) => {
-            Err(Box::new(forbidden_with_reason(user, attributes, &reason)))
+            Err(Box::new(forbidden_with_reason(user, attributes, reason)))
         }
     }
 }

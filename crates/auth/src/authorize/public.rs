@@ -7,6 +7,7 @@ use setpoint_api::{GroupResource, HttpVerb, User};
 use setpoint_cache::{Cache, Caches};
 
 use super::{AccessTarget, Attributes, Authorize, Decision, Reason};
+use crate::maybe_future::MaybeFuture;
 
 /// Each path includes its subpaths.
 const PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
@@ -40,15 +41,16 @@ impl PublicPaths {
 }
 
 impl Authorize for PublicPaths {
-    fn authorize(&self, _: &User, attributes: &Attributes<'_>) -> Decision {
-        match attributes.target {
+    fn authorize<'a>(&'a self, _: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
+        let decision = match attributes.target {
             AccessTarget::Path(path)
                 if attributes.verb == HttpVerb::Get && is_public(path) && self.are_open() =>
             {
                 Decision::Allowed(Reason::None)
             }
             _ => Decision::NO_OPINION,
-        }
+        };
+        decision.into()
     }
 }
 

@@ -12,6 +12,8 @@ pub enum Reason {
     #[default]
     None,
     Text(Cow<'static, str>),
+    /// The authorizer could not decide; the error.
+    Failed(String),
     /// Allowed by an RBAC binding.
     Granted(Arc<Grant>),
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Reason {
         match self {
             Self::None => Ok(()),
             Self::Text(text) => f.write_str(text),
+            Self::Failed(error) => f.write_str(error),
             Self::Granted(grant) => write!(f, "RBAC: allowed by {grant}"),
         }
     }

@@ -1,6 +1,7 @@
 //! Decisions of the chain without RBAC, and the messages of rejected requests.
 
 use super::*;
+use crate::fixtures::now;
 
 const POD_LOG: AccessTarget<'static> = AccessTarget::Resource {
     group: "",
@@ -27,7 +28,7 @@ const NODES: AccessTarget<'static> = AccessTarget::Resource {
 /// An empty message means: allowed.
 #[track_caller]
 fn check_message(user: &User, verb: &str, object: AccessTarget<'_>, message: &str) {
-    let result = check(&without_rbac(), user, &Attributes::new(verb, object));
+    let result = now(check(&without_rbac(), user, &Attributes::new(verb, object)));
     assert_eq!(
         result.err().map(|status| status.message).unwrap_or_default(),
         message

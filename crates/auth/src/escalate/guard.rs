@@ -24,7 +24,7 @@ impl EscalationCheck {
         }
     }
 
-    fn check_review(&self, review: &Review<'_>) -> Result<(), Status> {
+    async fn check_review(&self, review: &Review<'_>) -> Result<(), Status> {
         let writes = matches!(review.operation, Operation::Create | Operation::Update);
         let (true, Some(new), None) = (writes, review.object.as_deref(), review.subresource) else {
             return Ok(());
@@ -46,6 +46,7 @@ impl EscalationCheck {
             new,
             old: old.as_ref(),
         })
+        .await
     }
 }
 
@@ -53,7 +54,7 @@ impl<A: Admit> Admit for Guard<A> {
     fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         Box::pin(async move {
             self.rules.mutate(review).await?;
-            self.escalation.check_review(review)
+            self.escalation.check_review(review).await
         })
     }
 

@@ -51,7 +51,13 @@ impl EscalationCheck {
     }
 
     /// Rejects a write that would grant rules which the user does not hold. Other resources pass.
-    pub fn check(&self, user: &User, resource: &Gvr, new: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+    pub async fn check(
+        &self,
+        user: &User,
+        resource: &Gvr,
+        new: &Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
         if !self.applies_to(user, &resource.group) {
             return Ok(());
         }
@@ -63,16 +69,17 @@ impl EscalationCheck {
             new,
             old,
         })
+        .await
     }
 
     fn applies_to(&self, user: &User, group: &str) -> bool {
         group == GROUP && !user.is_in(User::MASTERS)
     }
 
-    fn check_write(&self, write: &Write<'_>) -> Result<(), Status> {
+    async fn check_write(&self, write: &Write<'_>) -> Result<(), Status> {
         match write.resource.resource.as_str() {
-            "roles" => self.check_role(write),
-            "clusterroles" => self.check_cluster_role(write),
+            "roles" => self.check_role(write).await,
+            "clusterroles" => self.check_cluster_role(write).await,
             "rolebindings" | "clusterrolebindings" => {
                 let text = |field: &str| write.new.str_at(&["roleRef", field]).unwrap_or_default();
                 let role = Role {
@@ -80,7 +87,7 @@ impl EscalationCheck {
                     kind: text("kind"),
                     name: text("name"),
                 };
-                self.check_binding(write, &role)
+                self.check_binding(write, &role).await
             }
             _ => Ok(()),
         }
@@ -105,8 +112,8 @@ impl EscalationCheck {
         Err(message)
     }
 
-    fn check_role(&self, write: &Write<'_>) -> Result<(), Status> {
-        if self.may_escalate(write) || write.changes_gc_fields_only() {
+    async fn check_role(&self, write: &Write<'_>) -> Result<(), Status> {
+        if self.may_escalate(write).await || write.changes_gc_fields_only() {
             return Ok(());
         }
         let view: RulesView = from_tree(write.new).map_err(|error| Status::bad_request(error.to_string()))?;
@@ -114,11 +121,11 @@ impl EscalationCheck {
             .map_err(|why| write.forbidden(&why))
     }
 
-    fn check_cluster_role(&self, write: &Write<'_>) -> Result<(), Status> {
-        if self.may_escalate(write) || write.changes_gc_fields_only() {
+    async fn check_cluster_role(&self, write: &Write<'_>) -> Result<(), Status> {
+        if self.may_escalate(write).await || write.changes_gc_fields_only() {
             return Ok(());
         }
-        self.check_role(write)?;
+        self.check_role(write).await?;
         // An aggregation rule may collect any rule, now or later.
         let aggregates = aggregates(write.new) || write.old.is_some_and(aggregates);
         let everything = [
@@ -131,8 +138,8 @@ impl EscalationCheck {
         Ok(())
     }
 
-    fn check_binding(&self, write: &Write<'_>, role: &Role<'_>) -> Result<(), Status> {
-        if write.changes_gc_fields_only() || self.may_bind(write, role) {
+    async fn check_binding(&self, write: &Write<'_>, role: &Role<'_>) -> Result<(), Status> {
+        if write.changes_gc_fields_only() || self.may_bind(write, role).await {
             return Ok(());
         }
         if !matches!(role.kind, "Role" | "ClusterRole") {
@@ -150,7 +157,7 @@ impl EscalationCheck {
             .map_err(|why| write.forbidden(&why))
     }
 
-    fn may_escalate(&self, write: &Write<'_>) -> bool {
+    async fn may_escalate(&self, write: &Write<'_>) -> bool {
         let object = AccessTarget::Resource {
             group: GROUP,
             resource: &write.resource.resource,
@@ -159,10 +166,10 @@ impl EscalationCheck {
             // A create does not name the object in its URL.
             name: if write.old.is_some() { write.name } else { "" },
         };
-        self.may(write.user, "escalate", object)
+        self.may(write.user, "escalate", object).await
     }
 
-    fn may_bind(&self, write: &Write<'_>, role: &Role<'_>) -> bool {
+    async fn may_bind(&self, write: &Write<'_>, role: &Role<'_>) -> bool {
         let resource = match role.kind {
             "ClusterRole" => "clusterroles",
             "Role" => "roles",
@@ -175,13 +182,13 @@ impl EscalationCheck {
             namespace: write.namespace,
             name: role.name,
         };
-        self.may(write.user, "bind", object)
+        self.may(write.user, "bind", object).await
     }
 
-    fn may(&self, user: &User, verb: &str, object: AccessTarget<'_>) -> bool {
-        self.authorizer
-            .authorize(user, &Attributes::new(verb, object))
-            .is_allowed()
+    async fn may(&self, user: &User, verb: &str, object: AccessTarget<'_>) -> bool {
+        let attributes = Attributes::new(verb, object);
+        let decision = self.authorizer.authorize(user, &attributes).resolve().await;
+        decision.is_allowed()
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::TestCaches;
+use crate::fixtures::{TestCaches, now};
 
 const API: &str = "rbac.authorization.k8s.io/v1";
 
@@ -30,7 +30,7 @@ fn error_of(extra: &Value, resource: &str, new: &Value, old: Option<&Value>) -> 
     let tree = |value: &Value| setpoint_schema::to_tree(value).unwrap();
     let old = old.map(tree);
     let user = User::new("escuser", &["system:authenticated"]);
-    let checked = escalation.check(&user, &Gvr::new(GROUP, "v1", resource), &tree(new), old.as_ref());
+    let checked = now(escalation.check(&user, &Gvr::new(GROUP, "v1", resource), &tree(new), old.as_ref()));
     checked
         .err()
         .map(|status| format!("{} {}", status.code, status.message))
@@ -136,6 +136,6 @@ fn masters_may_grant_anything() {
     let escalation = EscalationCheck::new(rbac.clone(), rbac);
     let admin = User::new("admin", &[User::MASTERS]);
     let new = setpoint_schema::to_tree(&role(&secrets())).unwrap();
-    let checked = escalation.check(&admin, &Gvr::new(GROUP, "v1", "roles"), &new, None);
+    let checked = now(escalation.check(&admin, &Gvr::new(GROUP, "v1", "roles"), &new, None));
     assert!(checked.is_ok());
 }

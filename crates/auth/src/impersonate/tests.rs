@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::authorize::{Rbac, without_rbac};
-use crate::fixtures::TestCaches;
+use crate::fixtures::{TestCaches, now};
 
 const LIST: Attributes<'static> = Attributes {
     verb: "list",
@@ -17,6 +17,7 @@ const LIST: Attributes<'static> = Attributes {
         namespace: "o-http",
         name: "",
     },
+    version: "",
     fields: None,
 };
 
@@ -32,7 +33,13 @@ fn requested(name: &str, groups: &[&str]) -> RequestedUser {
 #[track_caller]
 fn check_admin(name: &str, groups: &[&str], expected: &[&str]) {
     let admin = User::new("kubernetes-admin", &[User::MASTERS]);
-    let found = impersonate(&without_rbac(), &admin, &requested(name, groups), &LIST).unwrap();
+    let found = now(impersonate(
+        &without_rbac(),
+        &admin,
+        &requested(name, groups),
+        &LIST,
+    ))
+    .unwrap();
     assert_eq!(found.user, User::new(name, expected));
 }
 
@@ -45,7 +52,7 @@ fn check_rules(rules: &Value, caller: &User, requested: &RequestedUser, expected
                "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": caller.name}]}),
     ]);
     let rbac = Arc::new(Rbac::new(caches));
-    let found = impersonate(&rbac, caller, requested, &LIST);
+    let found = now(impersonate(&rbac, caller, requested, &LIST));
     let found = found
         .as_ref()
         .map(|found| found.constraint)
@@ -87,12 +94,12 @@ fn a_node_is_in_the_group_of_nodes() {
 #[test]
 fn other_users_may_not_impersonate() {
     let message = r#"configmaps is forbidden: User "system:anonymous" cannot impersonate-on:user-info:list resource "configmaps" in API group "" in the namespace "o-http""#;
-    let status = impersonate(
+    let status = now(impersonate(
         &without_rbac(),
         &User::anonymous(),
         &requested("alice", &[]),
         &LIST,
-    )
+    ))
     .unwrap_err();
     assert_eq!((status.code, status.message.as_str()), (403, message));
 }
@@ -101,7 +108,8 @@ fn other_users_may_not_impersonate() {
 fn groups_without_a_user_name_are_rejected() {
     let message = r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"system:masters"}, Extra:map[string][]string(nil)} without impersonating a user name"#;
     let admin = User::new("kubernetes-admin", &[User::MASTERS]);
-    let status = impersonate(&without_rbac(), &admin, &requested("", &[User::MASTERS]), &LIST).unwrap_err();
+    let requested = requested("", &[User::MASTERS]);
+    let status = now(impersonate(&without_rbac(), &admin, &requested, &LIST)).unwrap_err();
     assert_eq!((status.code, status.message.as_str()), (400, message));
 }
 

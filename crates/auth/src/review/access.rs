@@ -8,22 +8,19 @@ use setpoint_schema::{Map, Tree};
 
 use super::Reviews;
 use super::spec::{ParsedSpec, Spec};
-use crate::authorize::Decision;
+use crate::authorize::{Decision, Reason};
 
 /// SubjectAccessReview: any user, any namespace.
-pub(super) fn of_subject(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
-    let spec = read(&request.body)?;
-    let errors = Errors::default();
-    spec.validate(&errors);
-    spec.validate_subject(&errors);
-    spec.validate_selectors(&errors);
-    check_metadata(&request.body, &["managedFields"], "must be empty", &errors);
-    finish(&request, errors)?;
-    Ok(decide(reviews, request, &spec.subject(), &spec))
+pub(super) async fn of_subject(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+    let spec = validated_spec(&request, None)?;
+    Ok(decide(reviews, request, &spec.subject(), &spec).await)
 }
 
 /// LocalSubjectAccessReview: any user, in the namespace of the review.
-pub(super) fn of_subject_locally(reviews: &Reviews, mut request: ReviewRequest<'_>) -> Result<Tree, Status> {
+pub(super) async fn of_subject_locally(
+    reviews: &Reviews,
+    mut request: ReviewRequest<'_>,
+) -> Result<Tree, Status> {
     let target = request.target.namespace.clone().unwrap_or_default();
     let namespace = match request.body.str_at(&["metadata", "namespace"]) {
         None | Some("") => target.clone(),
@@ -34,33 +31,48 @@ pub(super) fn of_subject_locally(reviews: &Reviews, mut request: ReviewRequest<'
         return Err(Status::bad_request(message));
     }
     request.body.set(&["metadata", "namespace"], namespace.clone());
+    let spec = validated_spec(&request, Some(&namespace))?;
+    Ok(decide(reviews, request, &spec.subject(), &spec).await)
+}
+
+/// SelfSubjectAccessReview: the caller.
+pub(super) async fn of_self(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+    let spec = validated_self_spec(&request)?;
+    let user = request.user.clone();
+    Ok(decide(reviews, request, &user, &spec).await)
+}
+
+/// The spec of a review of any user; `namespace` is that of a local one.
+fn validated_spec(request: &ReviewRequest<'_>, namespace: Option<&str>) -> Result<Spec, Status> {
     let spec = read(&request.body)?;
     let errors = Errors::default();
     spec.validate(&errors);
     spec.validate_subject(&errors);
     spec.validate_selectors(&errors);
-    let allowed = ["managedFields", "namespace"];
-    check_metadata(
-        &request.body,
-        &allowed,
-        "must be empty except for namespace",
-        &errors,
-    );
-    spec.validate_namespace(&namespace, &errors);
-    finish(&request, errors)?;
-    Ok(decide(reviews, request, &spec.subject(), &spec))
+    match namespace {
+        None => check_metadata(&request.body, &["managedFields"], "must be empty", &errors),
+        Some(namespace) => {
+            let (allowed, detail) = (
+                ["managedFields", "namespace"],
+                "must be empty except for namespace",
+            );
+            check_metadata(&request.body, &allowed, detail, &errors);
+            spec.validate_namespace(namespace, &errors);
+        }
+    }
+    finish(request, errors)?;
+    Ok(spec)
 }
 
-/// SelfSubjectAccessReview: the caller.
-pub(super) fn of_self(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+/// The spec of a review of the caller.
+fn validated_self_spec(request: &ReviewRequest<'_>) -> Result<Spec, Status> {
     let spec = read(&request.body)?;
     let errors = Errors::default();
     spec.validate(&errors);
     spec.validate_selectors(&errors);
     check_metadata(&request.body, &["managedFields"], "must be empty", &errors);
-    finish(&request, errors)?;
-    let user = request.user.clone();
-    Ok(decide(reviews, request, &user, &spec))
+    finish(request, errors)?;
+    Ok(spec)
 }
 
 fn read(body: &Tree) -> Result<Spec, Status> {
@@ -100,19 +112,23 @@ fn finish(request: &ReviewRequest<'_>, errors: Errors) -> Result<(), Status> {
     Err(Status::invalid(&kind, "", &errors.into_vec()))
 }
 
-fn decide(reviews: &Reviews, request: ReviewRequest<'_>, user: &User, spec: &Spec) -> Tree {
+async fn decide(reviews: &Reviews, request: ReviewRequest<'_>, user: &User, spec: &Spec) -> Tree {
     let parsed = ParsedSpec::of(spec);
-    let decision = reviews.authorizer.authorize(user, &parsed.attributes());
+    let attributes = parsed.attributes();
+    let decision = reviews.authorizer.authorize(user, &attributes).resolve().await;
     let mut status = Tree::default();
     status.set(&["allowed"], decision.is_allowed());
     if let Decision::Denied(_) = decision {
         status.set(&["denied"], true);
     }
-    if !decision.reason().is_none() {
-        status.set(&["reason"], decision.reason().to_string());
+    let mut problems: Vec<&str> = parsed.problems.clone();
+    match decision.reason() {
+        Reason::None => {}
+        Reason::Failed(error) => problems.push(error),
+        reason => status.set(&["reason"], reason.to_string()),
     }
-    if !parsed.problems.is_empty() {
-        status.set(&["evaluationError"], parsed.problems.join("; "));
+    if !problems.is_empty() {
+        status.set(&["evaluationError"], problems.join("; "));
     }
     let mut body = request.body;
     body.set(&["status"], status);

@@ -8,7 +8,7 @@ use setpoint_schema::{Map, Tree};
 use super::{Reviews, empty_review, texts, user_info};
 
 /// TokenReview: the user of a token.
-pub(super) fn of_token(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+pub(super) async fn of_token(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<Tree, Status> {
     let mut body = request.body;
     let token = body.str_at(&["spec", "token"]).unwrap_or_default();
     if token.is_empty() {
@@ -22,7 +22,12 @@ pub(super) fn of_token(reviews: &Reviews, request: ReviewRequest<'_>) -> Result<
         false => &requested,
     };
     let mut status = Tree::default();
-    match reviews.tokens.authenticate_token(token, audiences) {
+    match reviews
+        .tokens
+        .authenticate_token(token, audiences)
+        .resolve()
+        .await
+    {
         Ok(identity) => {
             status.set(&["authenticated"], true);
             status.set(&["user"], user_info(&identity.user));

@@ -17,27 +17,26 @@ mod rules;
 mod spec;
 
 use crate::authenticate::TokenChain;
-use crate::authorize::{Authorize, Rbac};
+use crate::authorize::Authorize;
 use crate::token::{self, Issuer};
 
 /// Handler of reviews and token requests.
 pub struct Reviews {
     pub authorizer: Arc<dyn Authorize>,
-    pub rbac: Arc<Rbac>,
     pub tokens: Arc<TokenChain>,
     pub issuer: Arc<Issuer>,
 }
 
 impl Reviews {
     /// Handles a review, and returns its object with the status set.
-    pub fn review(&self, request: ReviewRequest<'_>) -> Result<Tree, Status> {
+    pub async fn review(&self, request: ReviewRequest<'_>) -> Result<Tree, Status> {
         match request.gvk.kind.as_str() {
-            "SubjectAccessReview" => access::of_subject(self, request),
-            "LocalSubjectAccessReview" => access::of_subject_locally(self, request),
-            "SelfSubjectAccessReview" => access::of_self(self, request),
+            "SubjectAccessReview" => access::of_subject(self, request).await,
+            "LocalSubjectAccessReview" => access::of_subject_locally(self, request).await,
+            "SelfSubjectAccessReview" => access::of_self(self, request).await,
             "SelfSubjectRulesReview" => rules::review(self, &request),
             "SelfSubjectReview" => Ok(identity::of_self(&request)),
-            "TokenReview" => identity::of_token(self, request),
+            "TokenReview" => identity::of_token(self, request).await,
             "TokenRequest" => self.token(request),
             _ => Err(Status::no_such_resource()),
         }
@@ -59,7 +58,7 @@ impl Reviews {
 
 impl VirtualResource for Reviews {
     fn create<'a>(&'a self, request: ReviewRequest<'a>) -> ReviewFuture<'a> {
-        Box::pin(async move { self.review(request) })
+        Box::pin(self.review(request))
     }
 }
 

@@ -5,7 +5,6 @@ use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::{Map, Tree};
 
 use super::{Reviews, empty_review, texts};
-use crate::authorize::node::node_of;
 use crate::authorize::rbac::join_unique;
 
 pub(super) fn review(reviews: &Reviews, request: &ReviewRequest<'_>) -> Result<Tree, Status> {
@@ -13,7 +12,7 @@ pub(super) fn review(reviews: &Reviews, request: &ReviewRequest<'_>) -> Result<T
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let found = reviews.rbac.rules_of(request.user, namespace);
+    let found = reviews.authorizer.rules_for(request.user, namespace);
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in &found.rules {
         if !rule.resources.is_empty() {
@@ -34,22 +33,13 @@ pub(super) fn review(reviews: &Reviews, request: &ReviewRequest<'_>) -> Result<T
             ]));
         }
     }
-    let mut problems = found.problems;
-    // The permissions of a node depend on its pods and cannot be listed.
-    let is_node = node_of(request.user).is_some();
-    if is_node {
-        problems.insert(
-            0,
-            "node authorizer does not support user rule resolution".to_owned(),
-        );
-    }
     let mut tree = empty_review(request);
     tree.set(&["spec"], Map::default());
     tree.set(&["status", "resourceRules"], resources);
     tree.set(&["status", "nonResourceRules"], paths);
-    tree.set(&["status", "incomplete"], is_node);
-    if !problems.is_empty() {
-        tree.set(&["status", "evaluationError"], join_unique(problems));
+    tree.set(&["status", "incomplete"], found.incomplete);
+    if !found.problems.is_empty() {
+        tree.set(&["status", "evaluationError"], join_unique(found.problems));
     }
     Ok(tree)
 }

@@ -36,7 +36,10 @@ pub fn configuration(issuer: &Issuer, address: &str) -> Vec<u8> {
     algorithms.dedup();
     to_json(&Configuration {
         issuer: &issuer.url,
-        jwks_uri: format!("https://{address}{KEYS_PATH}"),
+        jwks_uri: match &issuer.jwks_uri {
+            Some(uri) => uri.clone(),
+            None => format!("https://{address}{KEYS_PATH}"),
+        },
         response_types_supported: ["id_token"],
         subject_types_supported: ["public"],
         id_token_signing_alg_values_supported: algorithms,

@@ -24,6 +24,10 @@ const MAX_VERIFIED_TOKENS: usize = 4096;
 pub struct Issuer {
     /// The issuer URL (`iss`).
     pub url: String,
+    /// Further issuers whose tokens are accepted, if they are signed by one of the keys.
+    pub accepted_urls: Vec<String>,
+    /// The URL of the keys in the discovery document, if it is not this server's.
+    pub jwks_uri: Option<String>,
     /// The audiences of the server itself.
     pub audiences: Vec<String>,
     /// Whether projected tokens of pods are valid for a year, with a `warnafter` claim from when on their use is reported.
@@ -74,6 +78,8 @@ impl Issuer {
     pub fn new(url: &str, signing: SigningKey, others: Vec<PublicKey>) -> Self {
         Self {
             url: url.to_owned(),
+            accepted_urls: Vec::new(),
+            jwks_uri: None,
             audiences: vec![url.to_owned()],
             extend_expiration: true,
             max_expiration_seconds: None,
@@ -117,8 +123,10 @@ impl Issuer {
         if let Some(claims) = self.verified.find(&id) {
             return Ok(Some(claims));
         }
+        let is_accepted =
+            |issuer: &str| self.url == issuer || self.accepted_urls.iter().any(|url| url == issuer);
         let keys = self.keys.read();
-        let Some(claims) = keys.verify_issued_by::<Claims>(&self.url, token)? else {
+        let Some(claims) = keys.verify_issued_by::<Claims>(is_accepted, token)? else {
             return Ok(None);
         };
         let claims = Arc::new(claims);
@@ -128,7 +136,8 @@ impl Issuer {
 
     /// The claims of a legacy token of a Secret; `None` if it is not one.
     pub fn verify_legacy(&self, token: &str) -> Result<Option<LegacyClaims>, InvalidToken> {
-        self.keys.read().verify_issued_by(legacy::ISSUER, token)
+        let keys = self.keys.read();
+        keys.verify_issued_by(|issuer| issuer == legacy::ISSUER, token)
     }
 }
 
@@ -146,10 +155,10 @@ impl Keys {
         Self { signing, verifying }
     }
 
-    /// The claims of a token of an issuer with a valid signature.
+    /// The claims of a token of an accepted issuer with a valid signature.
     fn verify_issued_by<T: DeserializeOwned>(
         &self,
-        issuer: &str,
+        is_accepted: impl Fn(&str) -> bool,
         token: &str,
     ) -> Result<Option<T>, InvalidToken> {
         let Some((signed, signature)) = token.rsplit_once('.') else {
@@ -158,7 +167,7 @@ impl Keys {
         let Some((header, claims)) = signed.split_once('.') else {
             return Ok(None);
         };
-        let from_issuer = decoded::<IssuerClaim>(claims).filter(|claim| claim.iss == issuer);
+        let from_issuer = decoded::<IssuerClaim>(claims).filter(|claim| is_accepted(&claim.iss));
         let (Some(_), Some(header), Some(claims)) =
             (from_issuer, decoded::<Header>(header), decoded::<T>(claims))
         else {
@@ -306,6 +315,18 @@ mod tests {
         };
         let token = format!("{}.{}.", encoded(&header), encoded(&claims()));
         check(&issuer, &token, Err("invalid signature, no keys found"));
+    }
+
+    #[test]
+    fn tokens_of_accepted_issuers_are_verified() {
+        let mut issuer = issuer();
+        issuer.accepted_urls = vec!["https://old".to_owned()];
+        let old = Claims {
+            issuer: "https://old".to_owned(),
+            ..claims()
+        };
+        let token = issuer.sign(&old).unwrap();
+        check(&issuer, &token, Ok(true));
     }
 
     #[test]

@@ -18,13 +18,13 @@ const PROXY_CA: &str = "requestheader-client-ca-file";
 
 /// Runs the controller until stopped. Without certificates there is nothing to publish.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
-    if config.root_ca.is_empty() {
+    if config.client_ca.is_empty() {
         stop.cancelled().await;
         return Ok(());
     }
     let reconciler = Publisher {
         maps: context.lister()?,
-        client_ca: config.root_ca.clone(),
+        client_ca: config.client_ca.clone(),
         proxy_ca: config.proxy_ca.clone(),
     };
     Controller::new(NAME, reconciler)
@@ -88,7 +88,7 @@ mod tests {
         let map: ConfigMap = serde_json::from_value(map).unwrap();
         maps.create(&map).await.unwrap();
         let config = Config {
-            root_ca: "new".to_owned(),
+            client_ca: "new".to_owned(),
             proxy_ca: "front".to_owned(),
             ..Config::default()
         };

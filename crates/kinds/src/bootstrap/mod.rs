@@ -15,7 +15,7 @@ use setpoint_api::Gvr;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{BootstrapObject, Kinds, Recheck, meta};
 
-pub use server_objects::{PROXY_NAME, ServerInfo};
+pub use server_objects::{PROXY_NAME, RequestHeaderInfo, ServerInfo};
 
 /// The namespaces every cluster has.
 pub const NAMESPACES: &[&str] = &["kube-system", "kube-public", "kube-node-lease", "default"];

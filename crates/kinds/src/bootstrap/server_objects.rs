@@ -21,8 +21,36 @@ pub struct ServerInfo {
     pub service_cidr: Cidr,
     /// The CA of client certificates, as PEM.
     pub client_ca: String,
-    /// The CA of the front proxy's client certificate, as PEM; empty if there are no aggregated API servers.
+    /// The CAs of authenticating proxies' client certificates, as PEM; empty if there are no aggregated API servers.
     pub proxy_ca: String,
+    /// The names and headers of authenticating proxies.
+    pub request_header: RequestHeaderInfo,
+}
+
+/// How aggregated API servers recognize an authenticating proxy, this server among them, and the headers in which it
+/// names the user.
+#[derive(Debug, Clone)]
+pub struct RequestHeaderInfo {
+    /// The accepted common names of client certificates; all if there are none.
+    pub allowed_names: Vec<String>,
+    pub username_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_headers_prefix: Vec<String>,
+}
+
+/// Those of this server.
+impl Default for RequestHeaderInfo {
+    fn default() -> Self {
+        let one = |text: &str| vec![text.to_owned()];
+        Self {
+            allowed_names: one(PROXY_NAME),
+            username_headers: one("X-Remote-User"),
+            uid_headers: one("X-Remote-Uid"),
+            group_headers: one("X-Remote-Group"),
+            extra_headers_prefix: one("X-Remote-Extra-"),
+        }
+    }
 }
 
 /// The common name of the certificate with which this server calls aggregated API servers.
@@ -157,13 +185,21 @@ fn authentication(server: &ServerInfo) -> (Gvr, Tree) {
     let data = tree.child(fields::DATA);
     data.set(&["client-ca-file"], server.client_ca.as_str());
     if !server.proxy_ca.is_empty() {
-        let list = |name: &str| format!("[{name:?}]");
-        data.set(&["requestheader-allowed-names"], list(PROXY_NAME));
+        let header = &server.request_header;
+        let list = |items: &[String]| {
+            let items: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+            format!("[{}]", items.join(","))
+        };
+        data.set(&["requestheader-allowed-names"], list(&header.allowed_names));
         data.set(&["requestheader-client-ca-file"], server.proxy_ca.as_str());
-        data.set(&["requestheader-extra-headers-prefix"], list("X-Remote-Extra-"));
-        data.set(&["requestheader-group-headers"], list("X-Remote-Group"));
-        data.set(&["requestheader-uid-headers"], list("X-Remote-Uid"));
-        data.set(&["requestheader-username-headers"], list("X-Remote-User"));
+        let prefix = list(&header.extra_headers_prefix);
+        data.set(&["requestheader-extra-headers-prefix"], prefix);
+        data.set(&["requestheader-group-headers"], list(&header.group_headers));
+        data.set(&["requestheader-uid-headers"], list(&header.uid_headers));
+        data.set(
+            &["requestheader-username-headers"],
+            list(&header.username_headers),
+        );
     }
     (Gvr::new("", "v1", "configmaps"), tree)
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use setpoint_admission::AccessAttributes;
 use setpoint_api::User;
-use setpoint_auth::authorize::{AccessTarget, Attributes, Authorize, Chain};
+use setpoint_auth::authorize::{AccessTarget, Attributes, Authorize};
 
-/// Checks access with the authorizer chain.
-pub(super) struct AuthorizerAccessChecker(pub(super) Arc<Chain>);
+/// Checks access with the server's authorizer. Plugins cannot await: a webhook blocks the thread of the request.
+pub(super) struct AuthorizerAccessChecker(pub(super) Arc<dyn Authorize>);
 
 impl setpoint_admission::AccessChecker for AuthorizerAccessChecker {
     fn is_allowed(&self, user: &User, attributes: &AccessAttributes<'_>) -> bool {
@@ -20,6 +20,7 @@ impl setpoint_admission::AccessChecker for AuthorizerAccessChecker {
         };
         self.0
             .authorize(user, &Attributes::new(attributes.verb, object))
+            .wait()
             .is_allowed()
     }
 }

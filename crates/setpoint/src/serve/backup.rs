@@ -77,7 +77,7 @@ fn may_read_everything(authorizer: &dyn Authorize, user: &User) -> bool {
     };
     let is_allowed = |verb: ApiVerb| {
         let attributes = Attributes::new(verb.as_str(), everything);
-        authorizer.authorize(user, &attributes).is_allowed()
+        authorizer.authorize(user, &attributes).wait().is_allowed()
     };
     is_allowed(ApiVerb::Get) && is_allowed(ApiVerb::List)
 }
@@ -122,8 +122,8 @@ impl ByteStream for FileStream {
 
 #[cfg(test)]
 mod tests {
-    use setpoint_auth::Decision;
     use setpoint_auth::authorize::{PolicyRule, Reason};
+    use setpoint_auth::{Decision, MaybeFuture};
 
     use super::*;
 
@@ -131,11 +131,12 @@ mod tests {
     struct Rules(Vec<PolicyRule>);
 
     impl Authorize for Rules {
-        fn authorize(&self, _user: &User, attributes: &Attributes<'_>) -> Decision {
-            match self.0.iter().any(|rule| rule.allows(attributes)) {
+        fn authorize<'a>(&'a self, _: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
+            let decision = match self.0.iter().any(|rule| rule.allows(attributes)) {
                 true => Decision::Allowed(Reason::None),
                 false => Decision::NO_OPINION,
-            }
+            };
+            decision.into()
         }
     }
 

@@ -19,12 +19,13 @@ use setpoint_pki::{CertKeyPair, CertificateInfo, DynamicFiles, Pki};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::client_authentication::ClientAuthentication;
 use super::data_dir::DataDir;
 use super::identity;
 use super::kubeconfig::{self, KubeconfigServer, WrittenKubeconfig};
 use super::service_account_keys::ServiceAccountKeys;
 use super::serving_files::ServingFiles;
-use crate::args::Up;
+use crate::args::{ServiceAccountFlags, Up};
 
 /// How often files are read again (upstream: `FileRefreshDuration`).
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -40,6 +41,9 @@ pub(super) struct Certificates {
     clock: Arc<dyn Clock>,
     pki: Pki,
     serving: ServingFiles,
+    /// The CAs of client certificates besides the cluster's own.
+    clients: Arc<ClientAuthentication>,
+    service_account_flags: ServiceAccountFlags,
     /// The CA of `--cluster-signing-cert-file`.
     signing: Option<SigningFiles>,
     tls: Arc<DynamicTls>,
@@ -66,21 +70,25 @@ pub(super) struct CertificateUsers {
 impl Certificates {
     /// Reads all certificates. Those that the server issues are created if they do not exist.
     pub(super) fn open(args: &Up, dir: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let pki = Pki::open(dir, args.listen.ip(), PROXY_NAME, clock.now())?;
+        let pki = Pki::open(dir, args.certificate_address(), PROXY_NAME, clock.now())?;
+        let clients = Arc::new(ClientAuthentication::open(&args.authentication_flags)?);
         let serving = ServingFiles::open(&args.tls_flags).context("cannot use the serving certificate")?;
         let flags = &args.controller_flags;
         let signing = match (&flags.cluster_signing_cert_file, &flags.cluster_signing_key_file) {
             (Some(certificate), Some(key)) => Some(SigningFiles::open(certificate, key)?),
             _ => None,
         };
-        let tls = DynamicTls::new(serving.identity(&pki)?)?;
-        let controllers = watch::Sender::new(cluster_certificates(&pki, signing.as_ref()));
+        let tls = DynamicTls::new(clients.add_to_identity(serving.identity(&pki)?)?)?;
+        let current = cluster_certificates(&pki, signing.as_ref(), &clients);
+        let controllers = watch::Sender::new(current);
         Ok(Self {
             dir: dir.to_owned(),
-            listen: args.listen.ip(),
+            listen: args.certificate_address(),
             clock: clock.clone(),
             pki,
             serving,
+            clients,
+            service_account_flags: args.service_account_flags.clone(),
             signing,
             tls,
             controllers,
@@ -90,6 +98,11 @@ impl Certificates {
 
     pub(super) fn pki(&self) -> &Pki {
         &self.pki
+    }
+
+    /// The CAs of client certificates besides the cluster's own.
+    pub(super) fn clients(&self) -> Arc<ClientAuthentication> {
+        self.clients.clone()
     }
 
     /// The TLS configuration of the API server.
@@ -151,14 +164,15 @@ impl Certificates {
                 self.replace_proxy(users),
             );
         }
-        let current = cluster_certificates(&self.pki, self.signing.as_ref());
+        let current = cluster_certificates(&self.pki, self.signing.as_ref(), &self.clients);
         self.controllers.send_if_modified(|published| {
             let changed = *published != current;
             *published = current;
             changed
         });
         report("cannot renew the kubeconfig", users.kubeconfig.renew(&self.pki));
-        let keys = ServiceAccountKeys::new(&self.dir).refresh(&users.issuer, self.clock.now());
+        let keys = ServiceAccountKeys::new(&self.dir, &self.service_account_flags);
+        let keys = keys.refresh(&users.issuer, self.clock.now());
         report("cannot read the keys of service account tokens", keys);
     }
 
@@ -178,7 +192,8 @@ impl Certificates {
     }
 
     fn replace_serving(&self) -> Result<()> {
-        Ok(self.tls.replace(self.serving.identity(&self.pki)?)?)
+        let identity = self.clients.add_to_identity(self.serving.identity(&self.pki)?)?;
+        Ok(self.tls.replace(identity)?)
     }
 
     fn replace_proxy(&self, users: &CertificateUsers) -> Result<()> {
@@ -236,11 +251,16 @@ impl SigningFiles {
 
 /// The certificates that controllers use. CertificateSigningRequests are signed by the CA of
 /// `--cluster-signing-cert-file`, or else by the cluster's own.
-fn cluster_certificates(pki: &Pki, signing: Option<&SigningFiles>) -> ClusterCertificates {
+fn cluster_certificates(
+    pki: &Pki,
+    signing: Option<&SigningFiles>,
+    clients: &ClientAuthentication,
+) -> ClusterCertificates {
     let own = || authority(&pki.authority.signing);
     ClusterCertificates {
         root_ca: pki.authority.bundle.clone(),
-        proxy_ca: pki.proxy_authority.bundle.clone(),
+        client_ca: clients.client_bundle(&pki.authority.bundle),
+        proxy_ca: clients.proxy_bundle(&pki.proxy_authority.bundle),
         authority: Some(signing.map_or_else(own, |signing| signing.authority.clone())),
     }
 }

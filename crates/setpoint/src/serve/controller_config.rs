@@ -30,6 +30,7 @@ pub(super) fn controller_config(
         aggregator: aggregation.hooks(),
         concurrent_syncs: args.controller_flags.concurrent_syncs(),
         root_ca: current.root_ca,
+        client_ca: current.client_ca,
         proxy_ca: current.proxy_ca,
         authority: current.authority,
         certificate_changes: Some(certificate_changes),

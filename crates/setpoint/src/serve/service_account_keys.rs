@@ -1,4 +1,5 @@
-//! The keys of service account tokens, from the files in the data directory. `setpoint certs rotate` replaces them.
+//! The keys of service account tokens, from the files in the data directory, which `setpoint certs rotate` replaces, or
+//! from those that flags name.
 
 use std::path::Path;
 
@@ -8,22 +9,37 @@ use setpoint_auth::Issuer;
 use setpoint_auth::keys::{self, PublicKey, SigningKey};
 use setpoint_pki::service_account::{retired_keys, signing_key_file};
 
-/// The key files of a data directory.
+use crate::args::ServiceAccountFlags;
+
+/// The key files of a data directory and of the flags.
 #[derive(Debug)]
 pub(super) struct ServiceAccountKeys<'a> {
     pki: &'a Path,
+    flags: &'a ServiceAccountFlags,
 }
 
 impl<'a> ServiceAccountKeys<'a> {
-    pub(super) fn new(pki: &'a Path) -> Self {
-        Self { pki }
+    pub(super) fn new(pki: &'a Path, flags: &'a ServiceAccountFlags) -> Self {
+        Self { pki, flags }
     }
 
     /// Reads the signing key and those that only verify. The signing key is generated if there is none.
     pub(super) fn read(&self, now: Timestamp) -> Result<(SigningKey, Vec<PublicKey>)> {
-        let signing = keys::load_or_generate(&signing_key_file(self.pki));
-        let signing = signing.context("cannot open the key that signs tokens")?;
-        Ok((signing, retired(self.pki, now)?))
+        let mut others = retired(self.pki, now)?;
+        for file in &self.flags.service_account_key_file {
+            let found = PublicKey::all_from_pem(&read(file)?);
+            others.extend(found.with_context(|| format!("cannot use the keys in {}", file.display()))?);
+        }
+        Ok((self.signing_key()?, others))
+    }
+
+    fn signing_key(&self) -> Result<SigningKey> {
+        let Some(file) = &self.flags.service_account_signing_key_file else {
+            let signing = keys::load_or_generate(&signing_key_file(self.pki));
+            return signing.context("cannot open the key that signs tokens");
+        };
+        SigningKey::from_pem(&read(file)?)
+            .with_context(|| format!("cannot use the key in {}", file.display()))
     }
 
     /// Gives the issuer the keys of the files, if it has others. Those that have been retired for long enough are dropped.
@@ -43,6 +59,10 @@ impl<'a> ServiceAccountKeys<'a> {
         }
         Ok(())
     }
+}
+
+fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 fn retired(pki: &Path, now: Timestamp) -> Result<Vec<PublicKey>> {

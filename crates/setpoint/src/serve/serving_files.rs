@@ -73,6 +73,7 @@ impl ServingFiles {
             key: default.key_der().context("cannot use the server's key")?,
             named,
             client_ca: pki.authority.trusted().context("cannot use the cluster's CA")?,
+            proxy_ca: Vec::new(),
         })
     }
 

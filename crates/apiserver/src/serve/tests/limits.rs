@@ -1,6 +1,7 @@
 //! The limits of requests: time for the body, memory of the process.
 
 use setpoint_api::User;
+use setpoint_auth::MaybeFuture;
 use setpoint_auth::authorize::{Attributes, Decision};
 
 use super::*;
@@ -9,8 +10,8 @@ use super::*;
 struct AllowAll;
 
 impl setpoint_auth::Authorize for AllowAll {
-    fn authorize(&self, _user: &User, _attributes: &Attributes<'_>) -> Decision {
-        Decision::Allowed("".into())
+    fn authorize<'a>(&'a self, _: &'a User, _: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
+        MaybeFuture::Ready(Decision::Allowed("".into()))
     }
 }
 

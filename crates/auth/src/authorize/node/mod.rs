@@ -19,7 +19,8 @@ mod view;
 
 use relations::{NodeRelations, RelatedKind};
 
-use super::{AccessTarget, Attributes, Authorize, Decision, Reason};
+use super::{AccessTarget, Attributes, Authorize, Decision, Reason, UserRules};
+use crate::maybe_future::MaybeFuture;
 
 /// The prefix of the user name of a node.
 const PREFIX: &str = "system:node:";
@@ -267,17 +268,26 @@ fn deny(why: &'static str) -> NodeDecision {
 }
 
 impl Authorize for NodeAuthorizer {
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
+    fn authorize<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
         let Some(node) = node_of(user) else {
-            return Decision::NO_OPINION;
+            return Decision::NO_OPINION.into();
         };
         if node.is_empty() {
-            return Decision::NoOpinion(format!("unknown node for user {:?}", user.name).into());
+            return Decision::NoOpinion(format!("unknown node for user {:?}", user.name).into()).into();
         }
-        match self.decide(node, attributes) {
+        let decision = match self.decide(node, attributes) {
             Ok(()) => Decision::Allowed(Reason::None),
             Err(why) if why.is_empty() => Decision::NO_OPINION,
             Err(why) => Decision::NoOpinion(Reason::Text(why)),
+        };
+        decision.into()
+    }
+
+    /// The permissions of a node depend on its pods and cannot be listed.
+    fn rules_for(&self, user: &User, _: &str) -> UserRules {
+        match node_of(user) {
+            None => UserRules::default(),
+            Some(_) => UserRules::unsupported("node authorizer does not support user rule resolution"),
         }
     }
 }

@@ -65,7 +65,10 @@ fn check(node: &str, request: &str, expected: &str) {
         name: name.trim_matches('-'),
     };
     let user = User::new(&format!("system:node:{node}"), &[GROUP]);
-    let reason = match NodeAuthorizer::new(caches()).authorize(&user, &Attributes::new(verb, object)) {
+    let reason = match NodeAuthorizer::new(caches())
+        .authorize(&user, &Attributes::new(verb, object))
+        .wait()
+    {
         Decision::Allowed(_) => String::new(),
         Decision::Denied(reason) | Decision::NoOpinion(reason) if reason.is_none() => "no".to_owned(),
         Decision::Denied(reason) | Decision::NoOpinion(reason) => reason.to_string(),
@@ -186,7 +189,7 @@ fn pods_are_listed_by_node() {
             fields: Some(&fields),
             ..Attributes::new("list", object)
         };
-        nodes.authorize(&user, &attributes).is_allowed()
+        nodes.authorize(&user, &attributes).wait().is_allowed()
     };
     assert!(may("spec.nodeName=n1"));
     assert!(!may("spec.nodeName=n2"));
@@ -199,11 +202,15 @@ fn the_node_authorizer_has_no_opinion_on_other_users() {
     let nodes = NodeAuthorizer::new(caches());
     let attributes = Attributes::new("get", AccessTarget::Path("/healthz"));
     for user in [User::new("system:node:n1", &[]), User::new("n1", &[GROUP])] {
-        assert!(nodes.authorize(&user, &attributes).reason().is_none());
+        assert!(nodes.authorize(&user, &attributes).wait().reason().is_none());
     }
     let nameless = User::new("system:node:", &[GROUP]);
     assert_eq!(
-        nodes.authorize(&nameless, &attributes).reason().to_string(),
+        nodes
+            .authorize(&nameless, &attributes)
+            .wait()
+            .reason()
+            .to_string(),
         r#"unknown node for user "system:node:""#
     );
 }

@@ -18,7 +18,8 @@ mod view;
 
 pub use grants::{Grant, Grants, ResolvedRole};
 
-use super::{AccessTarget, Attributes, Authorize, Decision, PolicyRule, Reason};
+use super::{AccessTarget, Attributes, Authorize, Decision, PolicyRule, Reason, UserRules};
+use crate::maybe_future::MaybeFuture;
 
 /// The API group of roles and bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -42,14 +43,6 @@ struct CompiledGrants {
     /// All changes delivered by these are applied to `grants`.
     subscriptions: Vec<(&'static str, Subscription)>,
     grants: Grants,
-}
-
-/// All rules of a user in a namespace.
-#[derive(Debug, Default)]
-pub struct UserRules {
-    pub rules: Vec<PolicyRule>,
-    /// Errors of bindings whose role does not exist.
-    pub problems: Vec<String>,
 }
 
 impl Rbac {
@@ -106,12 +99,17 @@ impl Rbac {
 }
 
 impl Authorize for Rbac {
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
+    fn authorize<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
         let namespace = match attributes.target {
             AccessTarget::Resource { namespace, .. } => namespace,
             AccessTarget::Path(_) => "",
         };
         self.with_grants(|grants| decide(grants, user, namespace, attributes))
+            .into()
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> UserRules {
+        self.rules_of(user, namespace)
     }
 }
 

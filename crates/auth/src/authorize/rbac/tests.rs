@@ -63,7 +63,7 @@ fn check_live(rbac: &Rbac, user: &User, namespace: &str, expected: &str) {
         namespace,
         name: "web",
     };
-    let reason = match rbac.authorize(user, &Attributes::new("get", object)) {
+    let reason = match rbac.authorize(user, &Attributes::new("get", object)).wait() {
         Decision::Allowed(reason) => format!("yes, {reason}"),
         Decision::Denied(reason) | Decision::NoOpinion(reason) => reason.to_string(),
     };

@@ -60,7 +60,7 @@ async fn fixture(flags: impl Fn(&Path) -> Vec<String>) -> Fixture {
     let cluster = Cluster::start().await;
     let server = cluster.serve_https_with(certificates.tls()).await;
     let kubeconfig = certificates.write_kubeconfig(&args, &data_dir, server.address());
-    let (key, retired) = ServiceAccountKeys::new(&data_dir.pki())
+    let (key, retired) = ServiceAccountKeys::new(&data_dir.pki(), &args.service_account_flags)
         .read(clock.now())
         .unwrap();
     let users = CertificateUsers {

@@ -1,0 +1,16 @@
+//! Flags for connections to kubelets, with kube-apiserver's names.
+
+use std::path::PathBuf;
+
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct KubeletFlags {
+    /// The CA bundle that verifies the serving certificates of kubelets, PEM. Without it they are not verified.
+    #[arg(long, value_name = "PATH")]
+    pub kubelet_certificate_authority: Option<PathBuf>,
+    /// The client certificate for kubelets, PEM. Without it none is presented.
+    #[arg(long, value_name = "PATH", requires = "kubelet_client_key")]
+    pub kubelet_client_certificate: Option<PathBuf>,
+    /// The key of the client certificate for kubelets, PEM.
+    #[arg(long, value_name = "PATH", requires = "kubelet_client_certificate")]
+    pub kubelet_client_key: Option<PathBuf>,
+}
