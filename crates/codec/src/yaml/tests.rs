@@ -162,6 +162,24 @@ fn several_lines_are_written_as_a_block() {
     );
 }
 
+#[test]
+fn a_key_of_more_than_128_bytes_is_written_as_an_explicit_key() {
+    let (short, long) = ("k".repeat(128), "k".repeat(129));
+    check_written(&format!(r#"{{"{short}":1}}"#), &format!("{short}: 1\n"));
+    check_written(
+        &format!(r#"{{"a":{{"{long}":{{"x":1,"y ":[2,3]}}}}}}"#),
+        &format!("a:\n  ? {long}\n  : x: 1\n    'y ':\n    - 2\n    - 3\n"),
+    );
+    check_written(
+        &format!(r#"{{"{long}":["v"],"{long}1":"v"}}"#),
+        &format!("? {long}\n: - v\n? {long}1\n: v\n"),
+    );
+    check_written(
+        &format!(r#"{{"{}":1}}"#, "k".repeat(2000)),
+        &format!("? {}\n: 1\n", "k".repeat(2000)),
+    );
+}
+
 fn any_tree() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
         Just(Tree::Null),

@@ -7,6 +7,9 @@ use setpoint_schema::{Map, Tree};
 use super::fold::ScalarWriter;
 use super::scalar;
 
+/// A longer key is written as an explicit key, after `?`, as kube-apiserver does.
+const SIMPLE_KEY_BYTES: usize = 128;
+
 /// The tree as YAML text, with a line break at the end.
 pub fn write(tree: &Tree) -> String {
     let mut out = String::new();
@@ -29,10 +32,25 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
         if at > 0 {
             pad(indent, out);
         }
+        if key.len() > SIMPLE_KEY_BYTES {
+            write_long_pair(key, value, indent, out);
+            continue;
+        }
         write_text(key, &mut ScalarWriter::single_line(out));
         out.push(':');
         write_value(value, indent, out);
     }
+}
+
+/// Writes a long key after `?`, and its value on a line of its own: no reader accepts a key of more than
+/// 1024 characters otherwise.
+fn write_long_pair(key: &str, value: &Tree, indent: usize, out: &mut String) {
+    out.push_str("? ");
+    write_text(key, &mut ScalarWriter::folded(indent + 2, out));
+    out.push('\n');
+    pad(indent, out);
+    out.push_str(": ");
+    write_item(value, indent + 2, out);
 }
 
 fn write_value(value: &Tree, indent: usize, out: &mut String) {
@@ -62,13 +80,18 @@ fn write_list(items: &[Tree], indent: usize, out: &mut String) {
             pad(indent, out);
         }
         out.push_str("- ");
-        match item {
-            Tree::Map(map) if !map.is_empty() => write_map(map, indent + 2, out),
-            Tree::List(inner) if !inner.is_empty() => write_list(inner, indent + 2, out),
-            other => {
-                write_scalar(other, indent + 2, out);
-                out.push('\n');
-            }
+        write_item(item, indent + 2, out);
+    }
+}
+
+/// Writes a value that begins on the last line of the output.
+fn write_item(item: &Tree, indent: usize, out: &mut String) {
+    match item {
+        Tree::Map(map) if !map.is_empty() => write_map(map, indent, out),
+        Tree::List(inner) if !inner.is_empty() => write_list(inner, indent, out),
+        other => {
+            write_scalar(other, indent, out);
+            out.push('\n');
         }
     }
 }
