@@ -8,7 +8,7 @@ use clap::ArgAction;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ServiceAccountFlags {
     /// The issuer of service account tokens. May be repeated: the first issues tokens, those of all are accepted
-    /// [default: https://kubernetes.default.svc].
+    /// [default: `https://kubernetes.default.svc`].
     #[arg(long, value_name = "URL", action = ArgAction::Append)]
     pub service_account_issuer: Vec<String>,
     /// A file with keys that verify service account tokens besides the signing key, PEM. May be repeated.

@@ -1,5 +1,5 @@
-//! The provenance of a build: an in-toto statement (https://in-toto.io/Statement/v1) with a SLSA predicate
-//! (https://slsa.dev/spec/v1.0/provenance).
+//! The provenance of a build: an in-toto statement (<https://in-toto.io/Statement/v1>) with a SLSA predicate
+//! (<https://slsa.dev/spec/v1.0/provenance>).
 
 use serde_json::{Value, json};
 

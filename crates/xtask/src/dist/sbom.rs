@@ -1,4 +1,4 @@
-//! The bill of materials of a binary, as CycloneDX 1.5: https://cyclonedx.org/docs/1.5/json/.
+//! The bill of materials of a binary, as CycloneDX 1.5: <https://cyclonedx.org/docs/1.5/json/>.
 //!
 //! Cargo resolves the features of the whole workspace together, so a package may be listed that only a test enables;
 //! none is left out.
