@@ -1,4 +1,4 @@
-//! [`Session`]: one caller's connection. A request is sent once and never again: whether a request without a response was
+//! [`Session`]: one caller's connection. A write is sent once and never again: whether a request without a response was
 //! executed is for the caller to find out.
 
 use std::io;
@@ -43,9 +43,14 @@ impl Session {
         self.endpoint.connect(&self.caller)
     }
 
-    /// The JSON of a response with a status of success.
+    /// The JSON of a response with a status of success. The server closes a connection that was idle for a while, so a
+    /// read on one that was kept open is sent again on a new one.
     pub(crate) fn read(&mut self, path: &str) -> Result<Value> {
-        let response = self.send(&Request::new("GET", path))?;
+        let (request, was_open) = (Request::new("GET", path), self.connection.is_some());
+        let response = match self.send(&request) {
+            Err(_) if was_open => self.send(&request)?,
+            response => response?,
+        };
         ensure!(response.status == 200, "GET {path}: {}", response.to_text());
         response
             .json()
