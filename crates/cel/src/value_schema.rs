@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cel_type::{ObjectType, Type};
+use crate::parser::is_reserved;
 
 /// The declared schema of a value: its type, its shape in an object, and how large it may be.
 #[derive(Debug, Clone)]
@@ -127,30 +128,8 @@ impl ValueSchema {
     }
 }
 
-/// Words of the language that cannot be names of fields.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+/// Words that are values, so that a field of this name is escaped as well.
+const LITERALS: [&str; 3] = ["true", "false", "null"];
 
 /// The name of a field in expressions; `None` if it has none.
 ///
@@ -160,7 +139,7 @@ const RESERVED: [&str; 21] = [
 /// assert_eq!(escape("namespace").as_deref(), Some("__namespace__"));
 /// ```
 pub fn escape(name: &str) -> Option<String> {
-    if RESERVED.contains(&name) {
+    if is_reserved(name) || LITERALS.contains(&name) {
         return Some(format!("__{name}__"));
     }
     let first = name.chars().next()?;

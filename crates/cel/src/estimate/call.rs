@@ -322,7 +322,7 @@ impl Estimator<'_> {
             },
             "conditional" => self.conditional(expr, call, costs),
             "add_string" | "add_bytes" | "add_list" => self.addition(expr, call, overload, args),
-            _ if is_comparison(overload) => {
+            _ if cost::compares_content(overload) => {
                 let max = self.size_at(call, 0).max.min(self.size_at(call, 1).max);
                 let min = u64::from(max > 0);
                 plain(Range { min, max }.scaled(PER_CHARACTER))
@@ -419,22 +419,6 @@ fn has_fixed_cost(function: &str) -> bool {
             | "getPort"
             | "getEscapedPath"
             | "getQuery"
-    )
-}
-
-fn is_comparison(overload: &str) -> bool {
-    matches!(
-        overload,
-        "equals"
-            | "not_equals"
-            | "less_string"
-            | "greater_string"
-            | "less_equals_string"
-            | "greater_equals_string"
-            | "less_bytes"
-            | "greater_bytes"
-            | "less_equals_bytes"
-            | "greater_equals_bytes"
     )
 }
 

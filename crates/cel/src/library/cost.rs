@@ -93,16 +93,7 @@ fn of_overload(overload: &str, size: &impl Fn(usize) -> u64) -> u64 {
             scaled(size(0), PER_CHARACTER)
         }
         "in_list" => size(1),
-        "equals"
-        | "not_equals"
-        | "less_string"
-        | "greater_string"
-        | "less_equals_string"
-        | "greater_equals_string"
-        | "less_bytes"
-        | "greater_bytes"
-        | "less_equals_bytes"
-        | "greater_equals_bytes" => scaled(size(0).min(size(1)), PER_CHARACTER),
+        _ if compares_content(overload) => scaled(size(0).min(size(1)), PER_CHARACTER),
         "add_string" | "add_bytes" => scaled(size(0) + size(1), PER_CHARACTER),
         "contains_string" => scaled(size(0), PER_CHARACTER) * scaled(size(1), PER_CHARACTER),
         "list_sets_contains_list" | "list_sets_intersects_list" => sets(size(0), size(1), 1.0),
@@ -144,4 +135,21 @@ fn traversal(value: &Value<'_>) -> u64 {
             .sum(),
         _ => 1,
     }
+}
+
+/// Whether an overload compares its operands part by part, up to the end of the shorter one.
+pub(crate) fn compares_content(overload: &str) -> bool {
+    matches!(
+        overload,
+        "equals"
+            | "not_equals"
+            | "less_string"
+            | "greater_string"
+            | "less_equals_string"
+            | "greater_equals_string"
+            | "less_bytes"
+            | "greater_bytes"
+            | "less_equals_bytes"
+            | "greater_equals_bytes"
+    )
 }

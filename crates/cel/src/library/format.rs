@@ -115,7 +115,7 @@ static FORMATS: [(&str, Format); 13] = [
 ];
 
 pub(super) const FUNCTIONS: &[(&str, Builtin)] = &[
-    ("format.named", named),
+    ("format.named", find_format),
     ("validate", validate),
     ("format.dns1123Label", |_, _| constant("dns1123Label")),
     ("format.dns1123Subdomain", |_, _| constant("dns1123Subdomain")),
@@ -145,7 +145,7 @@ fn constant<'a>(name: &str) -> Outcome<'a> {
     find(name).ok_or_else(|| format!("unknown format {name:?}"))
 }
 
-fn named<'a>(args: &[Value<'a>], _: Option<&Regex>) -> Outcome<'a> {
+fn find_format<'a>(args: &[Value<'a>], _: Option<&Regex>) -> Outcome<'a> {
     match args {
         [Value::String(name)] => Ok(find(name.as_str()).map_or(Value::NONE, Value::some)),
         _ => no_such_overload(),
