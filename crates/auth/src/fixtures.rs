@@ -1,4 +1,4 @@
-//! Test fixtures: caches filled by hand, and a clock that is advanced by hand.
+//! Test fixtures: caches filled by hand, a clock that is advanced by hand, and a webhook with responses in memory.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_api::{Change, Clock, GroupResource, Header, Key, ResourceVersion, Stored};
 use setpoint_cache::{Cache, Caches};
+
+use crate::maybe_future::BoxFuture;
+use crate::remote::{ReviewClient, WebhookError};
 
 /// Caches of the objects that a test puts into them.
 #[derive(Debug, Default)]
@@ -136,5 +139,27 @@ impl Clock for ManualClock {
 
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
         Box::pin(std::future::pending())
+    }
+}
+
+/// A webhook that responds with these, one after the other, and records the reviews.
+#[derive(Default)]
+pub(crate) struct TestWebhook {
+    pub(crate) responses: Mutex<Vec<Result<Value, &'static str>>>,
+    pub(crate) reviews: Mutex<Vec<Value>>,
+}
+
+impl ReviewClient for Arc<TestWebhook> {
+    fn send(&self, review: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, WebhookError>> {
+        self.reviews.lock().push(serde_json::from_slice(&review).unwrap());
+        let response = self.responses.lock().remove(0);
+        let failed = |message: &str| WebhookError {
+            message: message.to_owned(),
+            transient: false,
+        };
+        Box::pin(async move {
+            let json = response.map_err(failed)?;
+            Ok(json.to_string().into_bytes())
+        })
     }
 }

@@ -1,33 +1,9 @@
 //! Reviews of a webhook whose responses are in memory.
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{ManualClock, now};
-use crate::remote::WebhookError;
-
-/// A webhook that responds with these, one after the other, and records the reviews.
-#[derive(Default)]
-struct TestWebhook {
-    responses: Mutex<Vec<Result<Value, &'static str>>>,
-    reviews: Mutex<Vec<Value>>,
-}
-
-impl ReviewClient for Arc<TestWebhook> {
-    fn send(&self, review: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, WebhookError>> {
-        self.reviews.lock().push(serde_json::from_slice(&review).unwrap());
-        let response = self.responses.lock().remove(0);
-        let failed = |message: &str| WebhookError {
-            message: message.to_owned(),
-            transient: false,
-        };
-        Box::pin(async move {
-            let json = response.map_err(failed)?;
-            Ok(json.to_string().into_bytes())
-        })
-    }
-}
+use crate::fixtures::{ManualClock, TestWebhook, now};
 
 struct Fixture {
     webhook: Arc<TestWebhook>,

@@ -1,13 +1,10 @@
 //! Decisions of a webhook whose responses are in memory.
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::authorize::{AlwaysAllow, Chain};
-use crate::fixtures::{ManualClock, now};
-use crate::maybe_future::BoxFuture;
-use crate::remote::WebhookError;
+use crate::fixtures::{ManualClock, TestWebhook, now};
 
 const PODS: AccessTarget<'static> = AccessTarget::Resource {
     group: "",
@@ -16,28 +13,6 @@ const PODS: AccessTarget<'static> = AccessTarget::Resource {
     namespace: "n",
     name: "",
 };
-
-/// A webhook that responds with these, one after the other, and records the reviews.
-#[derive(Default)]
-struct TestWebhook {
-    responses: Mutex<Vec<Result<Value, &'static str>>>,
-    reviews: Mutex<Vec<Value>>,
-}
-
-impl ReviewClient for Arc<TestWebhook> {
-    fn send(&self, review: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, WebhookError>> {
-        self.reviews.lock().push(serde_json::from_slice(&review).unwrap());
-        let response = self.responses.lock().remove(0);
-        let failed = |message: &str| WebhookError {
-            message: message.to_owned(),
-            transient: false,
-        };
-        Box::pin(async move {
-            let json = response.map_err(failed)?;
-            Ok(json.to_string().into_bytes())
-        })
-    }
-}
 
 fn options(version: &str, failure_policy: FailurePolicy) -> WebhookOptions {
     WebhookOptions {
