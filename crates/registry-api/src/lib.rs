@@ -1,8 +1,8 @@
-//! Interfaces that the registry calls: admission, and the handlers of virtual resources.
+//! Interfaces that the registry calls: admission, the handlers of virtual resources, and webhooks.
 //!
 //! [`Admit`] is implemented by `admission` and by the escalation check of `auth`, [`VirtualResource`] by the reviews of
-//! `auth`; the binary passes them to the registry. This crate is below all of them, so that none has to be built
-//! before it is known to the others.
+//! `auth`, [`WebhookClient`] by `apiserver`; the binary passes them to the registry. This crate is below all of them, so
+//! that none has to be built before it is known to the others.
 //!
 //! It has types and traits only: no rule, and nothing that runs.
 //!
@@ -12,5 +12,10 @@ pub mod admit;
 
 pub mod virtual_resource;
 
+pub mod webhook;
+
 pub use admit::{Admit, AdmitAll, AdmitFuture, ObjectReader, Operation, Review, SideWrite};
 pub use virtual_resource::{NoVirtualResources, ReviewFuture, ReviewRequest, VirtualResource};
+pub use webhook::{
+    WebhookAddress, WebhookClient, WebhookEndpoint, WebhookError, WebhookFuture, WebhookRequest,
+};
