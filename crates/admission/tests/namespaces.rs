@@ -31,6 +31,7 @@ impl Cluster {
             caches: WatchCaches::open(store, Arc::new(kinds)),
             admit: Arc::new(Chain::default()),
             virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
+            webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
             clock,
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,

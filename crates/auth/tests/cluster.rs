@@ -46,6 +46,7 @@ impl Cluster {
             bootstrap,
             admit: Arc::new(access.guard(AdmitAll)),
             virtual_resources: Arc::new(access.reviews()),
+            webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
             clock,
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,

@@ -17,5 +17,5 @@ pub mod webhook;
 pub use admit::{Admit, AdmitAll, AdmitFuture, ObjectReader, Operation, Review, SideWrite};
 pub use virtual_resource::{NoVirtualResources, ReviewFuture, ReviewRequest, VirtualResource};
 pub use webhook::{
-    WebhookAddress, WebhookClient, WebhookEndpoint, WebhookError, WebhookFuture, WebhookRequest,
+    NoWebhooks, WebhookAddress, WebhookClient, WebhookEndpoint, WebhookError, WebhookFuture, WebhookRequest,
 };

@@ -15,6 +15,20 @@ pub trait WebhookClient: Debug + Send + Sync {
     fn post<'a>(&'a self, endpoint: &'a WebhookEndpoint, request: WebhookRequest) -> WebhookFuture<'a>;
 }
 
+/// A client without a network, whose calls fail: for servers in tests that call no webhooks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoWebhooks;
+
+impl WebhookClient for NoWebhooks {
+    fn post<'a>(&'a self, _endpoint: &'a WebhookEndpoint, _request: WebhookRequest) -> WebhookFuture<'a> {
+        let error = WebhookError {
+            message: "this server calls no webhooks".to_owned(),
+            status: None,
+        };
+        Box::pin(async { Err(error) })
+    }
+}
+
 /// The pending response of a webhook.
 pub type WebhookFuture<'a> = Pin<Box<dyn Future<Output = Result<Bytes, WebhookError>> + Send + 'a>>;
 

@@ -29,7 +29,11 @@ impl ObjectReader for Registry {
 
     fn decode_object(&self, resource: &GroupResource, object: &Stored) -> Option<Tree> {
         let resource = self.find_resource(resource)?;
-        resource.kind.decode_stored(object).ok()
+        let decoded = match resource.kind.webhook_conversion() {
+            None => resource.kind.decode_stored(object),
+            Some(conversion) => conversion.decode_unconverted(object),
+        };
+        decoded.ok()
     }
 
     fn served_kinds(&self) -> Arc<Kinds> {

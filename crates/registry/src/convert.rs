@@ -1,4 +1,5 @@
-//! Conversion of responses to the version of the request. Objects are stored in one version and converted when read.
+//! Conversion of responses to the version of the request, where the kind itself can convert. Objects are stored in one
+//! version and converted when read. `conversion` is for kinds that need a webhook.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::request_context::RequestContext;
 /// A list of more objects is converted off the worker threads: an object may have to be decoded and encoded again.
 const LARGE_CONVERSION_OBJECTS: usize = 500;
 
-/// The response in the version of the request.
+/// The response in the version of the request; that of a watch is already.
 pub(crate) fn response(context: &RequestContext<'_>, mut response: Response) -> Result<Response, Status> {
     if !context.kind.converts() {
         return Ok(response);
@@ -37,16 +38,23 @@ pub(crate) fn response(context: &RequestContext<'_>, mut response: Response) -> 
             };
             Body::List(list)
         }
-        Body::Watch(inner) => Body::Watch(Box::pin(ConvertedWatch {
-            inner,
-            kind: context.kind.clone(),
-        })),
         body => body,
     };
     Ok(response)
 }
 
 /// A watch in the version of the request.
+pub(crate) fn watch(context: &RequestContext<'_>, inner: Watch) -> Watch {
+    match context.kind.converts() {
+        false => inner,
+        true => Box::pin(ConvertedWatch {
+            inner,
+            kind: context.kind.clone(),
+        }),
+    }
+}
+
+/// A watch whose events are converted one by one.
 struct ConvertedWatch {
     inner: Watch,
     kind: Arc<dyn Kind>,

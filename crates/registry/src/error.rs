@@ -37,7 +37,7 @@ pub(crate) fn from_store(error: setpoint_store::Error) -> Status {
 pub(crate) fn undecodable(problem: InvalidObject) -> Status {
     match problem {
         InvalidObject::Malformed(_) => Status::internal(format!("cannot decode stored object: {problem}")),
-        InvalidObject::NeedsWebhook { .. } => plain(500, problem.to_string()),
+        InvalidObject::Unconverted { .. } => Status::internal(problem),
     }
 }
 

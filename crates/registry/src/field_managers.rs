@@ -150,10 +150,13 @@ impl VersionConverter for KindVersions<'_> {
         self.find(api_version).map(|kind| kind.shape())
     }
 
-    /// Converts through the storage version.
+    /// Converts through the storage version, or directly by a webhook.
     fn convert(&self, object: &Tree, api_version: &str) -> Option<Tree> {
         let kind = self.find(api_version)?;
         let request_kind = &self.context.kind;
+        if request_kind.webhook_conversion().is_some() {
+            return self.context.manager_versions.lock().find(object, api_version);
+        }
         let mut stored = request_kind
             .conform(object.clone(), FieldValidation::Ignore)
             .ok()?

@@ -6,10 +6,12 @@
 
 use std::future::Future;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
 
 use setpoint_api::off_worker::has_workers;
@@ -24,14 +26,27 @@ pub(crate) const LARGE_OBJECTS: usize = 10_000;
 /// The slots of large requests: half as many as the machine has cores.
 #[derive(Debug)]
 pub(crate) struct LargeRequests {
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
+}
+
+/// The slot of a large request.
+#[derive(Debug)]
+struct Slot {
+    slots: Arc<Semaphore>,
+    /// Absent while the request waits for a webhook.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+tokio::task_local! {
+    /// The slot of the request that is running.
+    static SLOT: Arc<Slot>;
 }
 
 impl Default for LargeRequests {
     fn default() -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
         Self {
-            slots: Semaphore::new(cores.div_ceil(2)),
+            slots: Arc::new(Semaphore::new(cores.div_ceil(2))),
         }
     }
 }
@@ -39,13 +54,34 @@ impl Default for LargeRequests {
 impl LargeRequests {
     /// Runs a large request once a slot is free. It must not be run by a request that has a slot already.
     pub(crate) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
-        let slot = self.slots.acquire().await;
-        let _slot = slot.expect("the semaphore is never closed");
+        let slot = Arc::new(Slot {
+            slots: self.slots.clone(),
+            permit: Mutex::new(Some(acquire(&self.slots).await)),
+        });
+        let request = SLOT.scope(slot, request);
         match has_workers() {
             true => block_in_place(|| Handle::current().block_on(request)),
             false => request.await,
         }
     }
+}
+
+/// Awaits something outside the server, such as a webhook. A large request releases its slot meanwhile, so that a webhook
+/// that does not respond holds up none of the others.
+pub(crate) async fn outside_slot<T>(call: impl Future<Output = T>) -> T {
+    let Ok(slot) = SLOT.try_with(Arc::clone) else {
+        return call.await;
+    };
+    drop(slot.permit.lock().take());
+    let output = call.await;
+    let permit = acquire(&slot.slots).await;
+    *slot.permit.lock() = Some(permit);
+    output
+}
+
+async fn acquire(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    let permit = slots.clone().acquire_owned().await;
+    permit.expect("the semaphore is never closed")
 }
 
 /// Whether the body of a request is large.

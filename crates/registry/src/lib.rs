@@ -25,6 +25,7 @@ mod verbs;
 
 mod subresources;
 
+mod conversion;
 mod convert;
 mod crd;
 mod deletion;

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use setpoint_api::{Clock, GroupResource, Gvr, Key, Request, Response, Serve, ServeFuture, Status, Stored};
 use setpoint_cache::{Cache, Caches, Progress};
-use setpoint_registry_api::{Admit, VirtualResource};
+use setpoint_registry_api::{Admit, VirtualResource, WebhookClient};
 use setpoint_store::Store;
 use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 
+use crate::conversion::Conversions;
 use crate::crd;
 use crate::error::Error;
 use crate::feed::Feed;
@@ -21,7 +22,7 @@ use crate::metrics::{Counters, Metrics};
 use crate::request_context::RequestContext;
 use crate::served_resources::{Resource, ServedVersion};
 use crate::watch_caches::WatchCaches;
-use crate::{bootstrap, convert, error, key, maintenance, verbs};
+use crate::{bootstrap, conversion, convert, error, key, maintenance, verbs};
 
 /// The components and settings of a [`Registry`].
 pub struct Config {
@@ -31,6 +32,8 @@ pub struct Config {
     pub bootstrap: Vec<BootstrapObject>,
     pub admit: Arc<dyn Admit>,
     pub virtual_resources: Arc<dyn VirtualResource>,
+    /// Calls the conversion webhooks of custom kinds.
+    pub webhooks: Arc<dyn WebhookClient>,
     pub clock: Arc<dyn Clock>,
     /// How long an event lives after its last write.
     pub event_ttl: Duration,
@@ -46,6 +49,7 @@ pub struct Registry {
     pub(crate) caches: Arc<WatchCaches>,
     pub(crate) admit: Arc<dyn Admit>,
     pub(crate) virtual_resources: Arc<dyn VirtualResource>,
+    pub(crate) conversions: Arc<Conversions>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) event_ttl: Duration,
     pub(crate) allow_privileged: bool,
@@ -69,6 +73,7 @@ impl Registry {
             caches: config.caches,
             admit: config.admit,
             virtual_resources: config.virtual_resources,
+            conversions: Conversions::new(config.webhooks, config.clock.clone()),
             clock: config.clock,
             event_ttl: config.event_ttl,
             allow_privileged: config.allow_privileged,
@@ -186,7 +191,11 @@ impl Registry {
                 let mut context = RequestContext::new(self, served, request.user, verb, request.target);
                 context.is_large = is_large;
                 let result = verbs::dispatch(&context, request.verb).await;
-                match result.and_then(|response| convert::response(&context, response)) {
+                let result = match (result, context.kind.webhook_conversion()) {
+                    (Ok(response), Some(_)) => conversion::response(&context, response).await,
+                    (result, _) => result.and_then(|response| convert::response(&context, response)),
+                };
+                match result {
                     Ok(response) => Ok(Response {
                         warnings: context.take_warnings(),
                         ..response

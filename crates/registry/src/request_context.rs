@@ -11,6 +11,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored, Target, User};
 use setpoint_strategy::{Kind, KindInfo, RequestFacts};
 
+use crate::conversion::ManagerVersions;
 use crate::key;
 use crate::registry::Registry;
 use crate::served_resources::{Resource, ServedVersion};
@@ -31,6 +32,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) facts: RequestFacts,
     /// Whether the request has a slot of the large requests, and runs off the worker threads.
     pub(crate) is_large: bool,
+    /// The object in the versions of its field managers, where only a webhook can convert it.
+    pub(crate) manager_versions: Mutex<ManagerVersions>,
     warnings: Mutex<Warnings>,
 }
 
@@ -67,6 +70,7 @@ impl<'a> RequestContext<'a> {
             target,
             facts,
             is_large: false,
+            manager_versions: Mutex::default(),
             warnings: Mutex::default(),
         }
     }

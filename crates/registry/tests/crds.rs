@@ -6,10 +6,8 @@ mod cluster;
 
 use serde_json::{Value, json};
 
-use cluster::{Cluster, next, payload, value};
-use setpoint_api::call::Body;
-use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, PatchType, WatchOptions, WriteOptions};
-use setpoint_api::{Gvr, Key, Status, Target, Verb};
+use cluster::{Cluster, value};
+use setpoint_api::options::{DeleteOptions, ListOptions};
 
 fn crd(plural: &str, kind: &str) -> Value {
     json!({
@@ -195,90 +193,6 @@ async fn a_deleted_crd_deletes_its_objects() {
         .await
         .unwrap();
     assert!(list.items.is_empty());
-}
-
-/// A CRD whose versions only a webhook can convert, with one object in the storage version.
-async fn with_conversion_webhook() -> Cluster {
-    let cluster = Cluster::start().await;
-    let mut crd = crd("widgets", "Widget");
-    let mut other = crd["spec"]["versions"][0].clone();
-    (other["name"], other["storage"]) = (json!("v2"), json!(false));
-    crd["spec"]["versions"].as_array_mut().unwrap().push(other);
-    crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
-        "clientConfig": {"url": "https://example.com/convert"}, "conversionReviewVersions": ["v1"],
-    }});
-    cluster.create(&crd.to_string()).await.unwrap();
-    wait_for(&cluster, "widgets.example.com", "Established", "True").await;
-    cluster
-}
-
-/// Until webhooks are called, an object of another version is an error and never unconverted data.
-#[tokio::test]
-async fn a_version_that_needs_a_webhook_fails_with_every_verb() {
-    let cluster = with_conversion_webhook().await;
-    let resource = Gvr::new("example.com", "v2", "widgets");
-    let all = Target::in_namespace(resource.clone(), "default");
-    let one = Target::object(resource, &Key::new("default", "a"));
-    let list = Verb::List(ListOptions::default());
-    let empty = cluster.call(all.clone(), list).await.unwrap();
-    assert!(matches!(empty.body, Body::List(list) if list.items.is_empty()));
-
-    cluster.create(&widget("a", json!({}))).await.unwrap();
-    let body = widget("a", json!({"size": 4})).replace("example.com/v1", "example.com/v2");
-    let body: Value = serde_json::from_str(&body).unwrap();
-    let options = || WriteOptions {
-        field_manager: Some("tester".to_owned()),
-        ..WriteOptions::default()
-    };
-    let patch = payload(&json!({"spec": {"size": 4}}));
-    let mut new = body.clone();
-    new["metadata"]["name"] = json!("b");
-    for (target, verb) in [
-        (&one, Verb::Get(GetOptions::default())),
-        (&all, Verb::List(ListOptions::default())),
-        (&all, Verb::Create(payload(&new), options())),
-        (&one, Verb::Update(payload(&body), options())),
-        (&one, Verb::Patch(PatchType::Merge, patch, options())),
-        (&one, Verb::Patch(PatchType::Apply, payload(&body), options())),
-        (&one, Verb::Delete(DeleteOptions::default())),
-    ] {
-        let verb_text = format!("{verb:?}");
-        let failed: Status = cluster.call(target.clone(), verb).await.unwrap_err();
-        assert_eq!(failed.code, 500, "{verb_text}");
-        let is_webhook = failed.message.starts_with("conversion webhook for example.com/v")
-            && failed.message.contains(", Kind=Widget failed: ");
-        assert!(is_webhook, "{verb_text}: {}", failed.message);
-    }
-    let watch = Verb::Watch(WatchOptions::default());
-    let Body::Watch(mut watch) = cluster.call(all, watch).await.unwrap().body else {
-        panic!("a watch is a stream");
-    };
-    assert_eq!(next(&mut watch).await, "ERROR 500");
-
-    let stored = value(&cluster.get("widgets.example.com", "default/a").await.unwrap());
-    assert_eq!(
-        (&stored["apiVersion"], &stored["spec"]),
-        (&json!("example.com/v1"), &json!({"size": 3}))
-    );
-}
-
-#[tokio::test]
-async fn a_crd_with_a_conversion_webhook_is_deleted_with_its_objects() {
-    let cluster = with_conversion_webhook().await;
-    cluster.create(&widget("a", json!({}))).await.unwrap();
-    let resource = "customresourcedefinitions.apiextensions.k8s.io";
-    let options = DeleteOptions::default();
-    cluster
-        .delete(resource, "widgets.example.com", options)
-        .await
-        .unwrap();
-    for _ in 0..1000 {
-        if cluster.get(resource, "widgets.example.com").await.is_err() {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("the CRD is never deleted");
 }
 
 #[tokio::test]

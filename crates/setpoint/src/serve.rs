@@ -267,6 +267,7 @@ fn open_registry(
         bootstrap,
         admit: Arc::new(access.guard(Chain::standard(&rules))),
         virtual_resources: virtual_resources(args, &caches, access),
+        webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
         allow_privileged: args.allow_privileged,

@@ -1,6 +1,7 @@
 //! [`Kind`]: the interface of built-in and custom kinds to the rest of the server, one trait per concern.
 
 mod info;
+mod webhook_conversion;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use setpoint_schema::{CanonicalJson, Shape, Tree};
 use crate::strategy::{Action, RequestFacts, SubresourceKind};
 
 pub use info::{KindInfo, ResourceNames, ScalePaths, SelectableField};
+pub use webhook_conversion::{ConversionWebhook, WebhookConversion};
 
 /// One version of a kind, as the rest of the server sees it: the sum of the traits below.
 pub trait Kind: Decode + Storage + Convert + WriteStrategy + Deletion + Present {}
@@ -118,6 +120,11 @@ pub trait Convert: Describe {
     fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
         Ok(object.clone())
     }
+
+    /// The conversion of a kind whose versions only a webhook can convert.
+    fn webhook_conversion(&self) -> Option<&dyn WebhookConversion> {
+        None
+    }
 }
 
 /// The rules of creates and updates.
@@ -188,10 +195,8 @@ pub enum InvalidObject {
     /// The value is not well-formed.
     #[error("{0}")]
     Malformed(String),
-    /// The object has this other version, and only a webhook can convert it. Webhooks are not called yet; an object in
+    /// The object has this other version, and only a webhook can convert it: the caller has not called it. An object in
     /// the wrong version would be wrong data.
-    #[error(
-        "conversion webhook for {api_version}, Kind={kind} failed: this server does not call conversion webhooks"
-    )]
-    NeedsWebhook { api_version: String, kind: String },
+    #[error("{api_version}, Kind={kind} has not been converted by its webhook")]
+    Unconverted { api_version: String, kind: String },
 }

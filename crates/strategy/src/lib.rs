@@ -51,8 +51,8 @@ pub use columns::Column;
 pub use converted::{ConvertedKind, VersionConversion};
 pub use field::FieldRef;
 pub use kind::{
-    Convert, Decode, Deletion, Describe, InvalidObject, Kind, KindInfo, Present, Storage, UpdateContext,
-    WriteStrategy,
+    ConversionWebhook, Convert, Decode, Deletion, Describe, InvalidObject, Kind, KindInfo, Present, Storage,
+    UpdateContext, WebhookConversion, WriteStrategy,
 };
 pub use kinds::Kinds;
 pub use strategy::{

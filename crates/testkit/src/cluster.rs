@@ -106,6 +106,7 @@ impl Cluster {
             caches: WatchCaches::open(store.clone(), Arc::new(kinds)),
             admit: Arc::new(admission()),
             virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
+            webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
             clock: Arc::new(clock.clone()),
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,

@@ -59,6 +59,18 @@ impl FieldSelector {
         self.terms.iter().map(|term| term.field.as_str())
     }
 
+    /// The terms about name and namespace, which an object has in every version.
+    #[must_use]
+    pub fn only_metadata(&self) -> Self {
+        let terms = self
+            .terms
+            .iter()
+            .filter(|term| term.field.starts_with("metadata."));
+        Self {
+            terms: terms.cloned().collect(),
+        }
+    }
+
     /// The value that the selector requires of the field, if any (upstream: `RequiresExactMatch`).
     pub fn exact_match(&self, field: &str) -> Option<&str> {
         let term = self.terms.iter().find(|term| term.equal && term.field == field)?;

@@ -11,11 +11,16 @@ use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
 use setpoint_schema::{Tree, fields};
+use setpoint_store::{Attachment, Compare, Op, Put, Txn};
+use setpoint_strategy::WebhookConversion;
 use setpoint_strategy::custom::{self, crd::CLEANUP};
 
 use super::status;
 use super::view::Crd;
+use crate::deletion::{self, Step};
+use crate::key;
 use crate::registry::Registry;
+use crate::served_resources::Resource;
 
 /// The delay before objects with finalizers are checked again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -49,17 +54,61 @@ async fn remove_objects(registry: &Registry, crd: &Crd) -> bool {
     let Some(resource) = registry.find_resource(&resource) else {
         return true;
     };
-    // In the storage version no object has to be converted.
     let gvr = resource.kind.info().storage.clone();
+    let conversion = resource.kind.webhook_conversion();
     for object in resource.cache.snapshot().iter() {
         if object.header().deleting && object.header().has_finalizers {
             continue;
         }
-        let verb = Verb::Delete(DeleteOptions::default());
-        let _ = registry.call(request(gvr.clone(), object, verb)).await;
+        match conversion.filter(|conversion| conversion.is_other_version(object)) {
+            None => {
+                let verb = Verb::Delete(DeleteOptions::default());
+                let _ = registry.call(request(gvr.clone(), object, verb)).await;
+            }
+            Some(conversion) => remove_unconverted(registry, &resource, conversion, object).await,
+        }
     }
     let prefix = resource.prefix.as_bytes();
     registry.store.snapshot().prefix(prefix).next().is_none()
+}
+
+/// Deletes an object that is stored in an old storage version. It is not converted, so that a CRD can be deleted when
+/// its webhook is gone.
+async fn remove_unconverted(
+    registry: &Registry,
+    resource: &Resource,
+    conversion: &dyn WebhookConversion,
+    object: &Stored,
+) {
+    let Ok(mut tree) = conversion.decode_unconverted(object) else {
+        return;
+    };
+    let now = registry.clock.now();
+    let step = deletion::begin(&*resource.kind, &mut tree, &DeleteOptions::default(), now);
+    let key = key::storage_key(&resource.prefix, object.key());
+    let op = match step {
+        Step::Pending => return,
+        Step::Remove => Op::Delete { key: key.clone() },
+        Step::Mark => {
+            let written = conversion.write_unconverted(&tree);
+            Op::Put(Put {
+                key: key.clone(),
+                value: Bytes::from(written.bytes),
+                stamp: written.resource_version_offset,
+                expires: None,
+                attachment: Attachment::default(),
+            })
+        }
+    };
+    let revision = key::revision(object.resource_version());
+    let txn = Txn {
+        compares: vec![Compare::Modified { key, revision }],
+        ops: vec![op],
+    };
+    // After a conflict the object is found again.
+    if let Err(failed) = registry.store.commit(txn).await {
+        tracing::debug!(object = %object.key(), %failed, "cannot delete an object of a terminating CustomResourceDefinition");
+    }
 }
 
 fn finalizers(object: &Stored) -> Vec<String> {

@@ -10,6 +10,7 @@ use crate::Registry;
 impl MetricsSource for Registry {
     fn write(&self, text: &mut TextEncoder) {
         latency::write(text, self);
+        self.conversions.metrics.write(text);
         write_registry(text, self);
         write_store(text, &self.store().metrics());
     }

@@ -35,7 +35,9 @@ enum ScaleInput {
 pub(crate) async fn scale(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {
     match verb {
         Verb::Get(_) => {
-            let object = context.require(&context.key()?)?;
+            let stored = context.require(&context.key()?)?;
+            let object = context.in_request_version(&stored).await;
+            let object = object.map_err(|error| error.into_read_error(context.kind_info(), &stored))?;
             response(context, &object)
         }
         Verb::Update(payload, options) => {
@@ -68,7 +70,9 @@ async fn write(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     let scaled = ScaledObject { input, options };
-    let object = guaranteed_update(context, Some(SubresourceKind::Scale), options, &scaled).await?;
+    let stored = guaranteed_update(context, Some(SubresourceKind::Scale), options, &scaled).await?;
+    let object = context.in_request_version(&stored).await;
+    let object = object.map_err(|error| error.into_update_error(stored.resource_version()))?;
     response(context, &object)
 }
 

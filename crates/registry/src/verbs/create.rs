@@ -57,7 +57,8 @@ pub(crate) async fn create_object(
     options: &WriteOptions,
 ) -> Result<Response, Status> {
     for _ in 0..MAX_ATTEMPTS {
-        let mut object = new.compute(context, options)?;
+        let compute = || new.compute(context, options);
+        let mut object = context.with_manager_versions(compute).await?;
         require_create_allowed(context, &object)?;
         let mutated = context
             .mutate(Operation::Create, &mut object, None, options.dry_run)
@@ -97,19 +98,20 @@ async fn insert_object(
             .await?;
         let effects = mutated.clone().and(admitted);
         let key = Key::new(context.namespace(), meta::name(&object));
-        let encoded = context.resource.encode(&key, &object)?;
+        let stored = context.in_storage_version(&object).await?;
+        let encoded = context.resource.encode(&key, &stored)?;
         let outcome = match options.dry_run {
             true => dry_run_outcome(context, &key, &encoded.written)?,
             false if version != 0 => return Err(version_not_allowed()),
             false => {
-                let encoded = context.fit(&key, &object, encoded, size_policy)?;
+                let encoded = context.fit(&key, &stored, encoded, size_policy)?;
                 context.insert(&key, encoded, effects.side_writes).await?
             }
         };
         match outcome {
-            Outcome::Written(stored) => {
+            Outcome::Written(written) => {
                 context.add_object_warnings(context.kind.warnings(&object, None), effects.warnings);
-                return Ok(Some(stored));
+                return Ok(Some(written));
             }
             Outcome::SideWriteConflict => return Ok(None),
             Outcome::Conflict if !is_generated => return Err(already_exists(context, &key)),

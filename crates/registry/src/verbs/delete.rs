@@ -7,7 +7,7 @@ use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
 use setpoint_registry_api::Operation;
-use setpoint_store::{Compare, Op, Txn};
+use setpoint_store::{Compare, Op, Record, Txn};
 
 use crate::commit::Outcome;
 use crate::deletion::{self, Step};
@@ -57,11 +57,7 @@ async fn remove_undecodable(
     let storage_key = context.storage_key(key);
     let record = context.registry.store.snapshot().get(&storage_key);
     let record = record.ok_or_else(|| context.not_found(key))?;
-    let read = context.resource.find_or_decode(key, &record);
-    if read
-        .and_then(|object| context.kind.decode_stored(&object))
-        .is_ok()
-    {
+    if is_decodable(context, key, &record).await {
         let why = "unsafe deletion is not allowed because the object is decodable from storage";
         return Err(context.invalid_object(key, why));
     }
@@ -79,6 +75,15 @@ async fn remove_undecodable(
     Ok(Response::new(Body::Status(Box::new(Status::ok()))))
 }
 
+/// Whether a stored object can be decoded, and be converted to the version of the request.
+async fn is_decodable(context: &RequestContext<'_>, key: &Key, record: &Record) -> bool {
+    let Ok(object) = context.resource.find_or_decode(key, record) else {
+        return false;
+    };
+    let object = context.in_request_version(&object).await;
+    object.is_ok_and(|object| context.kind.decode_stored(&object).is_ok())
+}
+
 /// The warning of some kinds about their dependents, for a request without `propagationPolicy`.
 pub(super) fn deletion_warnings(context: &RequestContext<'_>, options: &DeleteOptions) -> Vec<String> {
     let warning = context.kind_info().rules.deletion.warning;
@@ -93,20 +98,34 @@ pub(crate) async fn delete_object(
     options: &DeleteOptions,
 ) -> Result<DeleteOutcome, Status> {
     loop {
-        let old = context.require(key)?;
+        let stored = context.require(key)?;
+        let old = context.in_request_version(&stored).await;
+        let old = old.map_err(|error| error.into_read_error(context.kind_info(), &stored))?;
         check_preconditions(context, &old, options)?;
         let effects = context
             .admit(Operation::Delete, None, Some(&old), options.dry_run)
             .await?;
         let mut object = context.kind.decode_stored(&old).map_err(error::undecodable)?;
         let step = deletion::begin(&*context.kind, &mut object, options, context.facts.now);
+        let version = stored.resource_version();
+        if step == Step::Remove && context.kind.webhook_conversion().is_some() {
+            // A removal changes nothing that would have to be converted back.
+            if options.dry_run {
+                return Ok(DeleteOutcome::Deleted(stored));
+            }
+            let removed = context.remove(key, version, &stored, effects.side_writes).await?;
+            match removed {
+                Outcome::Written(last) => return Ok(DeleteOutcome::Deleted(last)),
+                _ => continue,
+            }
+        }
+        let object = context.in_storage_version(&object).await?;
         let encoded = context.resource.encode(key, &object)?;
         if step == Step::Pending
-            || (step == Step::Mark && stored_object::is_same(old.json(), &encoded.written))
+            || (step == Step::Mark && stored_object::is_same(stored.json(), &encoded.written))
         {
-            return Ok(DeleteOutcome::Terminating(old));
+            return Ok(DeleteOutcome::Terminating(stored));
         }
-        let version = old.resource_version();
         if options.dry_run {
             let object = context.unstored_object(key, &encoded.written, Some(version))?;
             return Ok(outcome_of(step, object));

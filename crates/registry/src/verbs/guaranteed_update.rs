@@ -21,8 +21,8 @@ use crate::{deletion, error, field_managers, stored_object};
 
 /// How the new object of an update is computed from the stored one (upstream: `rest.UpdatedObjectInfo`).
 pub(crate) trait UpdatedObject: Sync {
-    /// The new object, with its defaults and its managed fields. Called once per attempt, with the newest stored object
-    /// and its tree in the storage version.
+    /// The new object, with its defaults and its managed fields. Called in each attempt, with the newest stored object and
+    /// its tree: of custom kinds in the version of the request, of others in the storage version.
     fn compute(
         &self,
         context: &RequestContext<'_>,
@@ -72,11 +72,15 @@ async fn try_update(
     subresource: Option<SubresourceKind>,
     options: &WriteOptions,
     updated: &dyn UpdatedObject,
-    old: &Arc<Stored>,
+    stored: &Arc<Stored>,
 ) -> Result<Outcome, Status> {
     let is_action = matches!(subresource, Some(SubresourceKind::Action(_)));
+    let version = stored.resource_version();
+    let old = context.in_request_version(stored).await;
+    let old = &old.map_err(|error| error.into_update_error(version))?;
     let old_tree = context.kind.decode_stored(old).map_err(error::undecodable)?;
-    let mut object = updated.compute(context, old, &old_tree)?;
+    let compute = || updated.compute(context, old, &old_tree);
+    let mut object = context.with_manager_versions(compute).await?;
     let mutated = context
         .mutate(Operation::Update, &mut object, Some(old), options.dry_run)
         .await?;
@@ -96,7 +100,7 @@ async fn try_update(
         .await?;
     let effects = mutated.and(admitted);
     let new = (&object, updated.size_policy());
-    let outcome = commit(context, old, new, effects.side_writes, options.dry_run).await?;
+    let outcome = commit(context, stored, new, effects.side_writes, options.dry_run).await?;
     // An action subresource returns a status, and no warnings about the object.
     if matches!(outcome, Outcome::Written(_)) && !is_action {
         let warnings = context.kind.warnings(&object, Some(&old_tree));
@@ -114,6 +118,7 @@ async fn commit(
     dry_run: bool,
 ) -> Result<Outcome, Status> {
     let (key, version) = (old.key(), old.resource_version());
+    let object = &*context.in_storage_version(object).await?;
     let encoded = context.resource.encode(key, object)?;
     if deletion::is_finished(&*context.kind, object) {
         let last = context.unstored_object(key, &encoded.written, Some(version))?;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::{ListOptions, ResourceVersionMatch};
-use setpoint_api::selector::{FieldSelector, selects};
+use setpoint_api::selector::{FieldSelector, LabelSelector, selects};
 use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored, off_worker};
 use setpoint_schema::fields;
 use setpoint_store::Record;
 
+use crate::conversion;
 use crate::large_requests::LARGE_OBJECTS;
 use crate::page::Page;
 use crate::request_context::RequestContext;
@@ -50,15 +51,80 @@ pub(crate) async fn collect(context: &RequestContext<'_>, options: &ListOptions)
         Some(page) => page.version,
         None => exact_version(options),
     };
+    let selects_converted = conversion::selects_converted(context, &options.labels, &options.fields);
+    if selects_converted || context.kind.webhook_conversion().is_some() {
+        return Box::pin(collect_converted(
+            context,
+            options,
+            (page, exact),
+            selects_converted,
+        ))
+        .await;
+    }
+    collect_stored(context, options, page.as_ref(), exact).await
+}
+
+/// Collects the objects of a list as they are stored.
+async fn collect_stored(
+    context: &RequestContext<'_>,
+    options: &ListOptions,
+    page: Option<&Page>,
+    exact: Option<ResourceVersion>,
+) -> Result<List, Status> {
     if let Some(version) = exact {
-        return list_from_store(context, options, version, page.as_ref());
+        return list_from_store(context, options, version, page);
     }
     match options.resource_version {
         Some(ResourceVersion::ZERO) => {}
         Some(version) if page.is_none() => wait_for(context, version).await?,
         _ => wait_until_fresh(context).await,
     }
-    list_from_cache(context, options, page.as_ref())
+    list_from_cache(context, options, page)
+}
+
+/// Collects the objects of a list in the version of the request. If the selectors apply to that version, more objects
+/// have to be converted than the list has.
+async fn collect_converted(
+    context: &RequestContext<'_>,
+    options: &ListOptions,
+    (page, exact): (Option<Page>, Option<ResourceVersion>),
+    selects_converted: bool,
+) -> Result<List, Status> {
+    if !selects_converted {
+        let mut list = collect_stored(context, options, page.as_ref(), exact).await?;
+        list.items = conversion::convert_listed(context, &list.items).await?;
+        return Ok(list);
+    }
+    let all = ListOptions {
+        labels: LabelSelector::default(),
+        fields: options.fields.only_metadata(),
+        limit: None,
+        ..options.clone()
+    };
+    let all = collect_stored(context, &all, page.as_ref(), exact).await?;
+    let returns_converted = context.kind.webhook_conversion().is_some();
+    let mut chunk = Chunk {
+        items: Vec::new(),
+        remaining: RemainingItems::None,
+    };
+    'list: for objects in all.items.chunks(conversion::CONVERTED_OBJECTS) {
+        let converted = conversion::convert_listed(context, objects).await?;
+        for (object, converted) in objects.iter().zip(converted) {
+            if !selects(&options.labels, &options.fields, &converted) {
+                continue;
+            }
+            if chunk.items.len() == limit(options) {
+                chunk.remaining = RemainingItems::Some;
+                break 'list;
+            }
+            // Other kinds convert the response themselves.
+            chunk.items.push(match returns_converted {
+                true => converted,
+                false => object.clone(),
+            });
+        }
+    }
+    Ok(chunk.into_list(context, all.resource_version))
 }
 
 /// The version that must be matched exactly: by `resourceVersionMatch`, or since the list is paginated.

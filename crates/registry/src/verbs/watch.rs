@@ -13,18 +13,19 @@ use std::time::Duration;
 use compact_str::CompactString;
 use futures_core::Stream;
 
-use setpoint_api::call::Body;
+use setpoint_api::call::{Body, Watch};
 use setpoint_api::field::Errors;
 use setpoint_api::options::{ResourceVersionMatch, WatchOptions};
 use setpoint_api::selector::selects;
-use setpoint_api::{Bookmark, Change, Clock, Event, ResourceVersion, Response, Status, Stored};
+use setpoint_api::{Bookmark, Change, Clock, Event, Key, ResourceVersion, Response, Status, Stored};
 use setpoint_cache::{Subscription, TooOld};
 use setpoint_schema::fields;
 use setpoint_strategy::Kind;
 
 use super::list::{check_fields, reject_options, wait_for, wait_until_fresh};
+use crate::conversion::{self, UnconvertedChanges};
 use crate::request_context::RequestContext;
-use crate::stored_object;
+use crate::{convert, stored_object};
 
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// The last bookmark is sent this long before the watch ends by its timeout.
@@ -46,11 +47,30 @@ pub(crate) async fn watch(
         .rename_fields(|label| context.kind_info().stored_label(label));
     let subscribe = subscribe(context, &options).await?;
     let counter = OpenWatch::new(context);
-    let stream = match subscribe {
-        Ok(subscription) => WatchStream::new(context, options, subscription, counter),
-        Err(too_old) => WatchStream::expired(context, options, too_old, counter),
-    };
-    Ok(Response::new(Body::Watch(Box::pin(stream))))
+    let conversion = conversion_of(context, &options);
+    let converts = conversion.is_some();
+    let mut stream = WatchStream::empty(context, options, counter);
+    if converts {
+        stream.unconverted = conversion;
+        stream.scope.kind = context.kind.clone();
+    }
+    match subscribe {
+        Ok(subscription) => stream.start(subscription),
+        Err(too_old) => stream.expire(too_old),
+    }
+    let stream: Watch = Box::pin(stream);
+    Ok(Response::new(Body::Watch(match converts {
+        true => stream,
+        false => convert::watch(context, stream),
+    })))
+}
+
+/// The conversion of the changes before they are selected; none if they can be selected as they are stored.
+fn conversion_of(context: &RequestContext<'_>, options: &WatchOptions) -> Option<UnconvertedChanges> {
+    let selects_converted = conversion::selects_converted(context, &options.labels, &options.fields);
+    let converts = selects_converted || context.kind.webhook_conversion().is_some();
+    let conversions = &context.registry.conversions;
+    converts.then(|| UnconvertedChanges::new(conversions, &context.kind, selects_converted))
 }
 
 /// Subscribes to the cache at the requested version. The inner error is delivered in the stream.
@@ -95,6 +115,10 @@ struct WatchStream {
     scope: Scope,
     /// Events of the batch that is being delivered.
     buffer: VecDeque<Event>,
+    /// Changes that are converted before they become events.
+    unconverted: Option<UnconvertedChanges>,
+    /// The bookmark after the initial events.
+    initial_end: Option<Bookmark>,
     bookmarks: Option<BookmarkTimer>,
     end: Timer,
     _counter: OpenWatch,
@@ -121,41 +145,77 @@ struct OpenWatch(Arc<crate::metrics::Counters>);
 // === impl WatchStream ===
 
 impl WatchStream {
-    fn new(
-        context: &RequestContext<'_>,
-        options: WatchOptions,
-        mut subscription: Subscription,
-        counter: OpenWatch,
-    ) -> Self {
-        let initial = subscription.initial.take();
-        let mut stream = Self::empty(context, options, counter);
-        if let Some(initial) = initial {
-            let objects = initial.iter().filter(|object| stream.scope.contains(object));
-            stream.buffer = objects.cloned().map(Event::Added).collect();
-            let options = &stream.scope.options;
+    /// Starts at the initial objects of the subscription, if it has some.
+    fn start(&mut self, mut subscription: Subscription) {
+        if let Some(initial) = subscription.initial.take() {
+            let (objects, scope) = (initial.iter(), &self.scope);
+            match &mut self.unconverted {
+                None => {
+                    let objects = objects.filter(|object| scope.contains(object));
+                    self.buffer = objects.cloned().map(Event::Added).collect();
+                }
+                Some(unconverted) => {
+                    let objects = objects.filter(|object| scope.may_contain(object.key()));
+                    unconverted.push(objects.cloned().map(Change::Added));
+                }
+            }
+            let options = &self.scope.options;
             if options.send_initial_events == Some(true) && options.allow_watch_bookmarks {
-                stream.buffer.push_back(Event::Bookmark(Bookmark {
+                self.initial_end = Some(Bookmark {
                     resource_version: initial.version,
                     initial_events_end: true,
-                }));
+                });
             }
         }
-        stream.subscription = Some(subscription);
-        stream
+        self.subscription = Some(subscription);
     }
 
-    /// A watch from a compacted version: delivers the error and ends.
-    fn expired(
-        context: &RequestContext<'_>,
-        options: WatchOptions,
-        too_old: TooOld,
-        counter: OpenWatch,
-    ) -> Self {
-        let requested = options.resource_version.unwrap_or_default();
-        let mut stream = Self::empty(context, options, counter);
+    /// A watch from a compacted version delivers the error and ends.
+    fn expire(&mut self, too_old: TooOld) {
+        let requested = self.scope.options.resource_version.unwrap_or_default();
         let status = Status::too_old_resource_version(requested, too_old.oldest);
-        stream.buffer.push_back(Event::Error(Box::new(status)));
-        stream
+        self.buffer.push_back(Event::Error(Box::new(status)));
+    }
+
+    /// Buffers the events of changes, or has them converted first.
+    fn push(&mut self, changes: &[Change]) {
+        let (changes, scope) = (changes.iter(), &self.scope);
+        match &mut self.unconverted {
+            None => self
+                .buffer
+                .extend(changes.filter_map(|change| scope.event(change))),
+            Some(unconverted) => {
+                let changes = changes.filter(|change| scope.may_contain(change.key()));
+                unconverted.push(changes.cloned());
+            }
+        }
+    }
+
+    /// Buffers the events of changes that have been converted. Ready if the buffer may have changed.
+    fn poll_conversion(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(unconverted) = self.unconverted.as_mut().filter(|changes| !changes.is_empty()) else {
+            let initial_end = self.initial_end.take();
+            self.buffer.extend(initial_end.map(Event::Bookmark));
+            return Poll::Ready(());
+        };
+        let converted = std::task::ready!(unconverted.poll(cx));
+        let events = converted.changes.iter();
+        self.buffer
+            .extend(events.filter_map(|change| self.scope.event(change)));
+        if let Some(status) = converted.error {
+            self.buffer.push_back(Event::Error(status));
+            self.subscription = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Whether there are changes to be converted, or a bookmark that follows them.
+    fn is_converting(&self) -> bool {
+        let has_changes = self
+            .unconverted
+            .as_ref()
+            .is_some_and(|changes| !changes.is_empty());
+        has_changes || self.initial_end.is_some()
     }
 
     fn empty(context: &RequestContext<'_>, options: WatchOptions, counter: OpenWatch) -> Self {
@@ -166,6 +226,8 @@ impl WatchStream {
         Self {
             subscription: None,
             buffer: VecDeque::new(),
+            unconverted: None,
+            initial_end: None,
             bookmarks: options
                 .allow_watch_bookmarks
                 .then(|| BookmarkTimer::new(clock.clone(), duration)),
@@ -186,11 +248,7 @@ impl WatchStream {
         };
         match subscription.poll_changes(cx) {
             Poll::Ready(Ok(batch)) => {
-                let events = batch
-                    .changes()
-                    .iter()
-                    .filter_map(|change| self.scope.event(change));
-                self.buffer.extend(events);
+                self.push(batch.changes());
                 Poll::Ready(())
             }
             Poll::Ready(Err(too_old)) => {
@@ -235,6 +293,12 @@ impl Stream for WatchStream {
             if stream.subscription.is_none() {
                 return Poll::Ready(None);
             }
+            if stream.is_converting() {
+                match stream.poll_conversion(cx) {
+                    Poll::Ready(()) => continue,
+                    Poll::Pending => return stream.end.as_mut().poll(cx).map(|()| None),
+                }
+            }
             if stream.poll_changes(cx).is_ready() || stream.poll_bookmark(cx).is_ready() {
                 continue;
             }
@@ -251,6 +315,13 @@ impl Scope {
         let options = &self.options;
         (everywhere || object.key().namespace() == self.namespace)
             && selects(&options.labels, &options.fields, object)
+    }
+
+    /// Whether an object may be selected, whatever version it is in.
+    fn may_contain(&self, key: &Key) -> bool {
+        let name = self.options.fields.exact_match("metadata.name");
+        (self.namespace.is_empty() || key.namespace() == self.namespace)
+            && name.is_none_or(|name| name == key.name())
     }
 
     /// The event of a change. An object that starts to be selected is ADDED, one that stops to be is DELETED.

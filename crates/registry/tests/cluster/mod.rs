@@ -24,7 +24,7 @@ use setpoint_api::{
 };
 use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_registry::{Config, Registry, WatchCaches};
-use setpoint_registry_api::{Admit, AdmitAll};
+use setpoint_registry_api::{Admit, AdmitAll, WebhookClient};
 use setpoint_store::Store;
 
 pub struct Cluster {
@@ -49,6 +49,7 @@ fn config(store: Store, clock: &Arc<ManualClock>, admit: Arc<dyn Admit>) -> Conf
         caches: WatchCaches::open(store, Arc::new(kinds)),
         admit,
         virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
+        webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
         clock: clock.clone(),
         event_ttl: Duration::from_secs(3600),
         allow_privileged: false,
@@ -69,6 +70,16 @@ impl Cluster {
     pub async fn with_admission(admit: Arc<dyn Admit>) -> Self {
         let (store, clock) = memory_store();
         Self::open(config(store, &clock, admit), clock).await
+    }
+
+    /// A server that calls webhooks with this client.
+    pub async fn with_webhooks(webhooks: Arc<dyn WebhookClient>) -> Self {
+        let (store, clock) = memory_store();
+        let config = Config {
+            webhooks,
+            ..config(store, &clock, Arc::new(AdmitAll))
+        };
+        Self::open(config, clock).await
     }
 
     /// A server that allows privileged containers.

@@ -13,7 +13,7 @@ use super::lazy_schema::{LazySchema, StoredCrd};
 use super::versions::{Converter, KubeAwareVersion, Versions};
 use super::{CustomKind, columns};
 use crate::header::HeaderReader;
-use crate::kind::{Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
+use crate::kind::{ConversionWebhook, Kind, KindInfo, ResourceNames, ScalePaths, SelectableField};
 use crate::strategy::{Rules, Scope, Subresource};
 
 /// The verbs that are served while a CRD is terminating.
@@ -68,9 +68,21 @@ fn versions(spec: &Tree, crd: &Arc<StoredCrd>) -> Versions {
             .collect(),
         stored: stored.map(named).unwrap_or_default(),
         converter: match spec.str_at(&[fields::CONVERSION, fields::STRATEGY]) {
-            Some("Webhook") => Converter::Webhook,
+            Some("Webhook") => Converter::Webhook(Arc::new(conversion_webhook(spec))),
             _ => Converter::None,
         },
+    }
+}
+
+fn conversion_webhook(spec: &Tree) -> ConversionWebhook {
+    let webhook = spec.at(&[fields::CONVERSION, fields::WEBHOOK]);
+    let webhook = webhook.cloned().unwrap_or_default();
+    let plural = spec.str_at(&[fields::NAMES, fields::PLURAL]).unwrap_or_default();
+    let versions = webhook.items(fields::CONVERSION_REVIEW_VERSIONS).iter();
+    ConversionWebhook {
+        crd_name: format!("{plural}.{}", str(spec, fields::GROUP)),
+        client_config: webhook.get(fields::CLIENT_CONFIG).cloned().unwrap_or_default(),
+        review_versions: versions.filter_map(Tree::as_str).map(str::to_owned).collect(),
     }
 }
 

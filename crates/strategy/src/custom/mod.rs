@@ -3,13 +3,14 @@
 //! Where a built-in kind has a [`crate::Strategy`], a custom kind has a compiled schema. A request's object is in the
 //! version of the request. A stored object has the `apiVersion` that was the storage version when it was written;
 //! reads and writes set the other version's `apiVersion` and drop the fields that the other version does not have. With
-//! a conversion webhook they fail instead, since webhooks are not called yet.
+//! a conversion webhook the registry has called it before, by [`crate::WebhookConversion`].
 //!
 //! Start reading at [`kinds_of`], then `rules`.
 
 pub mod approval;
 mod columns;
 pub mod compression;
+mod converted_metadata;
 pub mod crd;
 mod embedded;
 mod from_crd;
@@ -18,7 +19,9 @@ mod lazy_schema;
 mod openapi;
 mod rules;
 mod versions;
+mod webhook;
 
+pub use converted_metadata::{check_identity, restore_metadata};
 pub use from_crd::kinds_of;
 pub use json_path::JsonPath;
 pub use lazy_schema::StoredCrd;
@@ -45,7 +48,7 @@ use setpoint_schema::{CanonicalJson, PruneErrors, Shape, StrictError as Unknown,
 use crate::header::HeaderReader;
 use crate::kind::{
     Convert, Decode, Deletion, Describe, InvalidObject, KindInfo, Present, Storage, UpdateContext,
-    WriteStrategy,
+    WebhookConversion, WriteStrategy,
 };
 use crate::strategy::{RequestFacts, SubresourceKind};
 use columns::Column;
@@ -112,6 +115,26 @@ impl CustomKind {
         Ok(())
     }
 
+    /// Decodes a stored object by the schema of the version that it is stored in.
+    fn decode_in_own_version(&self, object: &Stored) -> Result<Tree, InvalidObject> {
+        let mut tree = parse(object)?;
+        self.versions.apply_schema(&mut tree).map_err(too_large)?;
+        self.normalise_metadata(&mut tree)?;
+        Ok(tree)
+    }
+
+    /// Encodes an object of this version, with the key and the resource version of the stored object.
+    fn encode_in_version(&self, mut tree: Tree, stored: &Stored) -> Result<Arc<Stored>, InvalidObject> {
+        let version = stored.resource_version();
+        tree.set(&[fields::METADATA, fields::RESOURCE_VERSION], version.to_string());
+        let mut json = Vec::with_capacity(stored.json().len());
+        setpoint_schema::write_sorted_into(&self.head, &tree, &mut json);
+        let object = self
+            .reader
+            .stored(stored.key().clone(), version, Bytes::from(json));
+        object.map(Arc::new)
+    }
+
     /// Evaluates the CEL rules, unless blocking errors have already been reported.
     fn evaluate_rules(&self, object: &Tree, old: Option<&Tree>, errors: &Errors) {
         if !self.schema().has_expressions() {
@@ -123,6 +146,11 @@ impl CustomKind {
             rules::report(&self.schema().evaluate_rules(&**judge, object, old), errors);
         }
     }
+}
+
+fn parse(object: &Stored) -> Result<Tree, InvalidObject> {
+    let tree = setpoint_codec::json::parse(object.json());
+    tree.map_err(|error| InvalidObject::Malformed(error.to_string()))
 }
 
 fn too_large(defaults: DefaultsTooLarge) -> InvalidObject {
@@ -189,10 +217,12 @@ impl Storage for CustomKind {
         Ok(setpoint_schema::write_sorted(&self.head, &object))
     }
 
+    /// With a webhook the object has been converted, or completed by [`Convert::to_request_version`].
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {
-        let tree = setpoint_codec::json::parse(object.json());
-        let mut tree = tree.map_err(|error| InvalidObject::Malformed(error.to_string()))?;
-        self.versions.apply_schema(&mut tree).map_err(too_large)?;
+        let mut tree = parse(object)?;
+        if self.versions.webhook().is_none() {
+            self.versions.apply_schema(&mut tree).map_err(too_large)?;
+        }
         self.versions
             .convert(&mut tree, &self.info.gvk.api_version(), self.schema())?;
         self.normalise_metadata(&mut tree)?;
@@ -220,18 +250,20 @@ impl Convert for CustomKind {
         {
             return Ok(object.clone());
         }
-        let mut tree = self.decode_stored(object)?;
-        tree.set(
-            &[fields::METADATA, fields::RESOURCE_VERSION],
-            object.resource_version().to_string(),
-        );
-        let mut json = Vec::with_capacity(object.json().len());
-        setpoint_schema::write_sorted_into(&self.head, &tree, &mut json);
-        let version = object.resource_version();
-        let stored = self
-            .reader
-            .stored(object.key().clone(), version, Bytes::from(json));
-        stored.map(Arc::new)
+        let tree = match self.versions.webhook() {
+            None => self.decode_stored(object)?,
+            Some(_) => {
+                let mut tree = self.decode_in_own_version(object)?;
+                let version = self.info.gvk.api_version();
+                self.versions.convert(&mut tree, &version, self.schema())?;
+                tree
+            }
+        };
+        self.encode_in_version(tree, object)
+    }
+
+    fn webhook_conversion(&self) -> Option<&dyn WebhookConversion> {
+        self.versions.webhook().map(|_| self as &dyn WebhookConversion)
     }
 }
 

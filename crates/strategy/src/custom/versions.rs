@@ -2,10 +2,11 @@
 //!
 //! Without a conversion webhook versions differ only in their schemas: conversion sets the `apiVersion` and drops
 //! fields that the target version's schema does not have. With a webhook only the webhook knows how they differ, so
-//! conversion is an error until webhooks are called.
+//! objects have to be converted before they come here.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use compact_str::CompactString;
 
@@ -13,7 +14,7 @@ use setpoint_schema::custom::{DefaultsTooLarge, Schema};
 use setpoint_schema::{Tree, fields};
 
 use super::lazy_schema::LazySchema;
-use crate::kind::InvalidObject;
+use crate::kind::{ConversionWebhook, InvalidObject};
 
 /// The schemas of all versions.
 #[derive(Debug)]
@@ -26,11 +27,11 @@ pub(super) struct Versions {
 }
 
 /// `spec.conversion.strategy` of a CRD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Converter {
     /// Only the `apiVersion` changes.
     None,
-    Webhook,
+    Webhook(Arc<ConversionWebhook>),
 }
 
 impl Versions {
@@ -44,7 +45,14 @@ impl Versions {
         &self.schemas[index].1
     }
 
-    fn schema(&self, version: &str) -> Option<&Schema> {
+    pub(super) fn webhook(&self) -> Option<&Arc<ConversionWebhook>> {
+        match &self.converter {
+            Converter::None => None,
+            Converter::Webhook(webhook) => Some(webhook),
+        }
+    }
+
+    pub(super) fn schema(&self, version: &str) -> Option<&Schema> {
         let mut schemas = self.schemas.iter();
         let (_, schema) = schemas.find(|(name, _)| name == version)?;
         Some(&schema.compiled().schema)
@@ -72,8 +80,8 @@ impl Versions {
         if text(fields::API_VERSION) == version {
             return Ok(());
         }
-        if self.converter == Converter::Webhook {
-            return Err(InvalidObject::NeedsWebhook {
+        if self.webhook().is_some() {
+            return Err(InvalidObject::Unconverted {
                 api_version: text(fields::API_VERSION),
                 kind: text(fields::KIND),
             });
