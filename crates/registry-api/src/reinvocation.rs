@@ -1,6 +1,6 @@
 //! Reinvocation: mutating plugins run a second time if a webhook or a policy has changed the object after them.
 //!
-//! The first round runs every plugin. If one of the plugins that ask for it has changed the object
+//! The first round runs every plugin. If a webhook or a policy has changed the object
 //! ([`ReinvocationContext::request`]), a second round runs the built-in plugins again, and of the webhooks and policies
 //! those that were called before the change and whose `reinvocationPolicy` is `IfNeeded`. There is no third round.
 
@@ -37,6 +37,11 @@ impl ReinvocationContext {
     /// Requests a second round.
     pub fn request(&mut self) {
         self.is_requested = true;
+    }
+
+    /// Whether a webhook or a policy has changed the object.
+    pub fn is_requested(&self) -> bool {
+        self.is_requested
     }
 
     /// Starts the second round, if there was a request for one in the first.
