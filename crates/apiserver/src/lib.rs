@@ -30,6 +30,7 @@ mod table;
 pub mod tls;
 pub mod version;
 mod watch;
+pub mod webhook_client;
 pub mod websocket;
 
 pub use aggregate::Aggregator;
@@ -41,3 +42,4 @@ pub use filters::priority_and_fairness::work_estimator::{ObjectStats, ObjectStat
 pub use filters::request_header::RequestHeaders;
 pub use non_resource::{CustomRoute, RouteFuture, RouteHandler};
 pub use serve::{Config, Listener, Server};
+pub use webhook_client::HttpsWebhookClient;

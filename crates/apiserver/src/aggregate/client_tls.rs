@@ -1,15 +1,21 @@
-//! TLS client configuration for aggregated API servers and kubelets: certificate verification and client certificates.
+//! TLS client configuration for aggregated API servers, kubelets and webhooks: certificate verification and client
+//! certificates.
 
-use std::io;
+mod go_text;
+mod server_verifier;
+mod system_roots;
+
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{ProxyClientIdentity, TlsTrust};
+pub(crate) use go_text::certificate_error;
+use server_verifier::ServerVerifier;
 
 /// Accepts any certificate: `insecureSkipTLSVerify` of an APIService, and kubelets without a configured CA.
 #[derive(Debug)]
@@ -28,7 +34,12 @@ pub(crate) fn config(
         TlsTrust::InsecureSkipTlsVerify => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider))),
-        TlsTrust::CaBundle(pem) => builder.with_root_certificates(roots(pem)?),
+        TlsTrust::CaBundle(pem) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(ServerVerifier::new(roots(pem)?, provider)?)),
+        TlsTrust::System => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(ServerVerifier::new(system_roots::read(), provider)?)),
     };
     match identity {
         None => Ok(builder.with_no_client_auth()),
@@ -38,34 +49,15 @@ pub(crate) fn config(
     }
 }
 
-fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    match roots.is_empty() {
-        true => Err("unable to load root certificates: no certificate in the bundle".to_owned()),
-        false => Ok(roots),
-    }
-}
-
-/// The error of a failed certificate verification, with Go's text.
-pub(crate) fn certificate_error(error: &io::Error) -> io::Error {
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let reason = match inner {
-        Some(rustls::Error::InvalidCertificate(reason)) => reason,
-        _ => return io::Error::new(error.kind(), error.to_string()),
-    };
-    let reason = match reason {
-        rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
-            "certificate signed by unknown authority".to_owned()
+/// The certificates of a CA bundle.
+fn roots(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates.map_err(|error| error.to_string())? {
+        none if none.is_empty() => {
+            Err("unable to load root certificates: no certificate in the bundle".to_owned())
         }
-        other => other.to_string(),
-    };
-    io::Error::other(format!("tls: failed to verify certificate: x509: {reason}"))
+        certificates => Ok(certificates),
+    }
 }
 
 impl ServerCertVerifier for AcceptAnyCertificate {

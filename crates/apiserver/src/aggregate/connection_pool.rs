@@ -1,5 +1,5 @@
-//! Connection pool to one aggregated API server, with TLS as its APIService specifies. A connection whose response was
-//! read to the end is reused.
+//! Connection pool to one aggregated API server or webhook, with TLS as its APIService or its `clientConfig` specifies.
+//! A connection whose response was read to the end is reused.
 
 use std::fmt;
 use std::io;
@@ -15,17 +15,22 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
 
-use super::{ConnectionTasks, ProxyClientIdentity, Remote, client_tls};
+use super::{ConnectionTasks, client_tls};
 use crate::body::ByteStream;
 use crate::connect::{BackendAddress, dial_error};
 
 /// A request to a remote: with the client's body, streamed, or with a body of ours.
 pub(crate) type OutgoingRequest = Request<Either<Incoming, Full<Bytes>>>;
+
+/// Extension of a request to a Service by its name: the Host header, whichever backend gets the request.
+#[derive(Debug, Clone)]
+pub(crate) struct FixedHost(pub(crate) String);
 
 type Sender = SendRequest<Either<Incoming, Full<Bytes>>>;
 
@@ -57,13 +62,9 @@ struct Lease {
 // === impl ConnectionPool ===
 
 impl ConnectionPool {
-    pub(crate) fn new(
-        remote: &Remote,
-        identity: Option<&ProxyClientIdentity>,
-        tasks: ConnectionTasks,
-    ) -> Self {
-        let name = ServerName::try_from(remote.service.host()).map_err(|error| error.to_string());
-        let tls = client_tls::config(&remote.trust, identity);
+    /// A pool without connections, to a server that has a certificate for this name.
+    pub(crate) fn new(tls: Result<ClientConfig, String>, name: String, tasks: ConnectionTasks) -> Self {
+        let name = ServerName::try_from(name).map_err(|error| error.to_string());
         Self {
             tls: tls.and_then(|tls| Ok((TlsConnector::from(Arc::new(tls)), name?))),
             idle: Mutex::default(),
@@ -145,7 +146,7 @@ impl ConnectionPool {
             .map_err(io::Error::other)?;
         self.tasks.spawn(async move {
             if let Err(reason) = connection.with_upgrades().await {
-                tracing::debug!(%reason, "connection to an aggregated API server ended early");
+                tracing::debug!(%reason, "connection to an aggregated API server or webhook ended early");
             }
         });
         Ok(sender)
@@ -154,7 +155,7 @@ impl ConnectionPool {
 
 impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line")
+        f.debug_struct("ConnectionPool")
             .field("idle", &self.idle.lock().len())
             .finish_non_exhaustive()
     }
@@ -180,8 +181,13 @@ async fn dial(backend: &BackendAddress) -> io::Result<TcpStream> {
     Err(first.unwrap_or_else(no_such_host))
 }
 
+/// Sets the Host header to the address of the backend, unless the request has a [`FixedHost`].
 fn with_host(mut request: OutgoingRequest, backend: &BackendAddress) -> OutgoingRequest {
-    if let Ok(host) = HeaderValue::try_from(backend.to_string()) {
+    let host = match request.extensions().get::<FixedHost>() {
+        Some(FixedHost(host)) => HeaderValue::try_from(host),
+        None => HeaderValue::try_from(backend.to_string()),
+    };
+    if let Ok(host) = host {
         request.headers_mut().insert(HOST, host);
     }
     request

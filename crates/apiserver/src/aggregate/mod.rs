@@ -27,7 +27,7 @@ use crate::connect::BackendAddress;
 use crate::request::RequestInfo;
 
 pub(crate) mod client_tls;
-mod connection_pool;
+pub(crate) mod connection_pool;
 mod probe;
 pub(crate) mod proxy;
 mod refresh;
@@ -70,6 +70,8 @@ pub struct ServiceReference {
 pub enum TlsTrust {
     /// Against these certificate authorities, in PEM.
     CaBundle(Vec<u8>),
+    /// Against the certificate authorities of the system.
+    System,
     /// Not at all: any certificate is accepted.
     InsecureSkipTlsVerify,
 }
@@ -187,7 +189,8 @@ impl Aggregator {
     /// A pool without connections, for a remote.
     fn connection_pool(&self, remote: &Remote) -> ConnectionPool {
         let identity = self.identity.read().clone();
-        ConnectionPool::new(remote, identity.as_deref(), self.tasks.clone())
+        let tls = client_tls::config(&remote.trust, identity.as_deref());
+        ConnectionPool::new(tls, remote.service.host(), self.tasks.clone())
     }
 
     /// The remote that serves a request; `None` if this server does.
@@ -254,9 +257,7 @@ impl Aggregator {
             () = stop.cancelled() => {}
             never = self.run_refresh() => match never {},
         }
-        self.tasks.stop.cancel();
-        self.tasks.tracker.close();
-        self.tasks.tracker.wait().await;
+        self.tasks.end().await;
     }
 }
 
@@ -271,8 +272,15 @@ impl fmt::Debug for Aggregator {
 // === impl ConnectionTasks ===
 
 impl ConnectionTasks {
+    /// Stops the tasks and waits for their end.
+    pub(crate) async fn end(&self) {
+        self.stop.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+
     /// Runs a task until it ends or the server stops.
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.tracker.spawn(async move {
             tokio::select! {
@@ -287,7 +295,7 @@ impl ConnectionTasks {
 
 impl ServiceReference {
     /// The DNS name the server's certificate must be valid for.
-    fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 }
