@@ -10,6 +10,8 @@
 
 pub mod chain;
 
+#[allow(dead_code, unused_imports, reason = "for webhooks and admission policies")]
+mod expressions;
 mod plugins;
 
 mod resource_list;
