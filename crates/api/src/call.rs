@@ -12,6 +12,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use futures_core::Stream;
 
+use crate::audit_annotation::AuditAnnotation;
 use crate::change::Event;
 use crate::gvk::Gvr;
 use crate::key::Key;
@@ -94,6 +95,8 @@ pub struct Response {
     pub body: Body,
     /// Warnings for the caller (HTTP `Warning` headers): unknown fields that were dropped, deprecated versions.
     pub warnings: Vec<String>,
+    /// For the audit event of the request.
+    pub audit_annotations: Vec<AuditAnnotation>,
     /// Whether the request created an object (201, not 200).
     pub created: bool,
 }
@@ -209,6 +212,7 @@ impl Response {
         Self {
             body,
             warnings: Vec::new(),
+            audit_annotations: Vec::new(),
             created: false,
         }
     }

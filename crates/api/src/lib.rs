@@ -5,6 +5,7 @@
 //!
 //! Start reading at [`call`], then [`object`].
 
+pub mod audit_annotation;
 pub mod call;
 pub mod change;
 pub mod clock;
@@ -24,6 +25,7 @@ pub mod user;
 pub mod verb;
 pub mod version;
 
+pub use audit_annotation::AuditAnnotation;
 pub use call::{Body, List, Payload, Request, Response, Serve, ServeFuture, Target, Verb, Watch};
 pub use change::{Bookmark, Change, Event};
 pub use clock::{Clock, SystemClock};

@@ -51,6 +51,12 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Server-side apply: take over fields owned by other managers.
     pub force: bool,
+    /// Whether the server has derived the field manager from the user agent. Admission shows only what the caller set.
+    pub is_derived_manager: bool,
+    /// Whether the caller has set the field validation.
+    pub is_explicit_validation: bool,
+    /// How long the request may take (`timeout`); absent: as long as the server allows.
+    pub timeout: Option<Duration>,
 }
 
 /// Handling of unknown and duplicate fields (`fieldValidation`).
@@ -82,6 +88,8 @@ pub struct DeleteOptions {
     /// (`ignoreStoreReadErrorWithClusterBreakingPotential`).
     pub ignore_store_read_error: bool,
     pub dry_run: bool,
+    /// How long the request may take (`timeout`); absent: as long as the server allows.
+    pub timeout: Option<Duration>,
 }
 
 /// What the garbage collector does with the dependents (`propagationPolicy`).

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit_annotation::AuditAnnotation;
 use crate::field::FieldError;
 use crate::gvk::{GroupResource, Gvk};
 
@@ -31,6 +32,9 @@ pub struct Status {
     /// Warnings for the caller besides the error. They are sent as headers, not in the body.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// For the audit event of the request.
+    #[serde(skip)]
+    pub audit_annotations: Vec<AuditAnnotation>,
 }
 
 /// The metadata of a list, and of a Status.

@@ -4,15 +4,21 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored, User};
+use jiff::Timestamp;
+use setpoint_api::options::{DeleteOptions, WriteOptions};
+use setpoint_api::{ApiVerb, AuditAnnotation, GroupResource, Gvk, Key, Status, Stored, User};
 use setpoint_cache::Caches;
 use setpoint_schema::Tree;
 use setpoint_strategy::{Kind, KindInfo, Kinds, RequestFacts};
 
+use crate::reinvocation::ReinvocationContext;
+
 /// An admission chain. It runs inside the verb, on every attempt against the newest object.
 pub trait Admit: Send + Sync {
-    /// May change the object. Runs before the kind's own rules, in creates and updates.
+    /// May change the object. Runs before the kind's own rules, in creates and updates; in deletions and connects,
+    /// where there is no object to change, right before [`Admit::validate`].
     fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a>;
 
     /// May reject the write or add side writes, and change nothing else. Runs after the kind's own rules, in creates,
@@ -39,12 +45,21 @@ pub struct Review<'a> {
     pub object: Option<&'a mut Tree>,
     /// The stored object; absent in a create.
     pub old: Option<&'a Stored>,
+    /// The old state of a subresource that has a kind of its own and is updated: the Scale of the stored object.
+    pub old_body: Option<&'a Tree>,
+    pub options: OperationOptions<'a>,
     pub dry_run: bool,
     pub facts: &'a RequestFacts,
+    /// The request fails if it is not done by then.
+    pub deadline: Timestamp,
+    /// Which mutating plugins run a second time, after a later one has changed the object.
+    pub reinvocation: ReinvocationContext,
     /// Further writes in the transaction of the object. If one of them has a conflict, the whole verb is retried.
     pub side_writes: Vec<SideWrite>,
     /// Warnings for the response.
     pub warnings: Vec<String>,
+    /// Annotations of the request's audit event.
+    pub audit_annotations: Vec<AuditAnnotation>,
     /// The other objects of the server.
     pub reader: &'a dyn ObjectReader,
 }
@@ -71,6 +86,15 @@ pub enum Operation {
     Connect,
 }
 
+/// The options of the operation. A patch has those of the create or update that it performs.
+#[derive(Debug, Clone, Copy)]
+pub enum OperationOptions<'a> {
+    Write(&'a WriteOptions),
+    Delete(&'a DeleteOptions),
+    /// A connect has none.
+    None,
+}
+
 /// A write of another object in the same transaction. Its own kind's rules prepare it; admission does not run on it.
 #[derive(Debug, Clone)]
 pub enum SideWrite {
@@ -95,6 +119,25 @@ pub enum SideWrite {
     },
 }
 
+impl OperationOptions<'_> {
+    pub fn is_dry_run(self) -> bool {
+        match self {
+            Self::Write(options) => options.dry_run,
+            Self::Delete(options) => options.dry_run,
+            Self::None => false,
+        }
+    }
+
+    /// How long the request may take, if the caller has set it.
+    pub fn timeout(self) -> Option<Duration> {
+        match self {
+            Self::Write(options) => options.timeout,
+            Self::Delete(options) => options.timeout,
+            Self::None => None,
+        }
+    }
+}
+
 /// Admits every write: for tests, and for servers that trust their callers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AdmitAll;
@@ -108,6 +151,11 @@ impl Review<'_> {
     /// Another object, as it is in the store now.
     pub fn find(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>> {
         self.reader.find_object(resource, key)
+    }
+
+    /// The kind of the object under review: that of the resource, or of the body of the subresource.
+    pub fn object_kind(&self) -> Gvk {
+        kind_of(self.kind, self.subresource)
     }
 
     /// The kind that a reference names.
@@ -127,6 +175,15 @@ impl Review<'_> {
     /// Decodes the stored object; none in a create.
     pub fn decode_old(&self) -> Option<Tree> {
         self.decode(&self.kind.storage.group_resource(), self.old?)
+    }
+}
+
+/// The kind of the objects of a resource, or of the bodies of its subresource.
+pub fn kind_of(info: &KindInfo, subresource: Option<&str>) -> Gvk {
+    let subresource = subresource.and_then(|name| info.find_subresource(name));
+    match subresource.map(|subresource| subresource.body_kind) {
+        None | Some(("", "", "")) => info.gvk.clone(),
+        Some((group, version, kind)) => Gvk::new(group, version, kind),
     }
 }
 

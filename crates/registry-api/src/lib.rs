@@ -9,12 +9,16 @@
 //! Start reading at [`admit`].
 
 pub mod admit;
+pub mod reinvocation;
 
 pub mod virtual_resource;
 
 pub mod webhook;
 
-pub use admit::{Admit, AdmitAll, AdmitFuture, ObjectReader, Operation, Review, SideWrite};
+pub use admit::{
+    Admit, AdmitAll, AdmitFuture, ObjectReader, Operation, OperationOptions, Review, SideWrite, kind_of,
+};
+pub use reinvocation::{PluginReinvocation, ReinvocationContext};
 pub use virtual_resource::{NoVirtualResources, ReviewFuture, ReviewRequest, VirtualResource};
 pub use webhook::{
     WebhookAddress, WebhookClient, WebhookEndpoint, WebhookError, WebhookFuture, WebhookRequest,

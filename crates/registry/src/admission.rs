@@ -2,17 +2,23 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use compact_str::CompactString;
 use jiff::Timestamp;
 use setpoint_api::{GroupResource, Key, Status, Stored};
-use setpoint_registry_api::{ObjectReader, Operation, Review, SideWrite};
+use setpoint_registry_api::{
+    ObjectReader, Operation, OperationOptions, ReinvocationContext, Review, SideWrite,
+};
 use setpoint_schema::Tree;
 use setpoint_strategy::{Kinds, meta};
 
 use crate::metrics::AdmissionStep;
 use crate::registry::Registry;
 use crate::request_context::RequestContext;
+
+/// How long a write may wait for admission at most, as upstream's handlers.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
 
 /// What admission adds to a write.
 #[derive(Debug, Clone, Default)]
@@ -44,13 +50,13 @@ impl RequestContext<'_> {
     pub(crate) async fn mutate(
         &self,
         operation: Operation,
-        object: &mut Tree,
+        object: Option<&mut Tree>,
         old: Option<&Stored>,
-        dry_run: bool,
+        options: OperationOptions<'_>,
     ) -> Result<AdmissionEffects, Status> {
-        let name = self.reviewed_name(Some(object), old);
-        let mut review = self.review(operation, &name, old, dry_run);
-        review.object = Some(object);
+        let name = self.reviewed_name(object.as_deref(), old);
+        let mut review = self.review(operation, &name, old, options);
+        review.object = object;
         let start = self.registry.clock.now();
         let outcome = self.registry.admit.mutate(&mut review).await;
         self.observe(AdmissionStep::Mutate, operation, (start, outcome.is_err()));
@@ -64,10 +70,10 @@ impl RequestContext<'_> {
         operation: Operation,
         object: Option<&mut Tree>,
         old: Option<&Stored>,
-        dry_run: bool,
+        options: OperationOptions<'_>,
     ) -> Result<AdmissionEffects, Status> {
         let name = self.reviewed_name(object.as_deref(), old);
-        let mut review = self.review(operation, &name, old, dry_run);
+        let mut review = self.review(operation, &name, old, options);
         review.object = object;
         let start = self.registry.clock.now();
         let outcome = self.registry.admit.validate(&mut review).await;
@@ -95,8 +101,10 @@ impl RequestContext<'_> {
         operation: Operation,
         name: &'b str,
         old: Option<&'b Stored>,
-        dry_run: bool,
+        options: OperationOptions<'b>,
     ) -> Review<'b> {
+        let timeout = options.timeout().unwrap_or(MAX_WRITE_TIME).min(MAX_WRITE_TIME);
+        let deadline = self.facts.now.saturating_add(timeout);
         Review {
             operation,
             verb: self.verb,
@@ -107,10 +115,15 @@ impl RequestContext<'_> {
             subresource: self.target.subresource.as_deref(),
             object: None,
             old,
-            dry_run,
+            old_body: None,
+            options,
+            dry_run: options.is_dry_run(),
             facts: &self.facts,
+            deadline: deadline.unwrap_or(Timestamp::MAX),
+            reinvocation: ReinvocationContext::default(),
             side_writes: Vec::new(),
             warnings: Vec::new(),
+            audit_annotations: Vec::new(),
             reader: self.registry,
         }
     }

@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Version(version::Args),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Up {
     /// The directory for all data: the store, certificates, kubeconfig [default: $XDG_STATE_HOME/setpoint or
     /// ~/.local/state/setpoint].

@@ -8,7 +8,7 @@ use setpoint_api::options::{DeleteOptions, DeletionPropagation};
 use setpoint_codec::protobuf;
 use setpoint_schema::{Pack, Tree};
 
-use super::options::{StatusError, bad_request, dry_run, integer, reject_invalid};
+use super::options::{StatusError, bad_request, dry_run, integer, reject_invalid, requested_timeout};
 use super::query::Query;
 
 /// The option for deleting objects that can no longer be decoded.
@@ -42,7 +42,11 @@ pub fn read(query: &Query<'_>, body: Option<&Payload>) -> Result<DeleteOptions, 
         Some(payload) => from_body(payload)?,
         None => from_query(query)?,
     };
-    checked(raw)
+    let options = checked(raw)?;
+    Ok(DeleteOptions {
+        timeout: requested_timeout(query),
+        ..options
+    })
 }
 
 /// Parses the options of a deletecollection. An object that cannot be decoded cannot be listed either, so the option
@@ -123,6 +127,7 @@ fn checked(raw: RawDeleteOptions) -> Result<DeleteOptions, StatusError> {
         resource_version: preconditions.resource_version,
         ignore_store_read_error: raw.unreadable_only.unwrap_or_default(),
         dry_run,
+        timeout: None,
     })
 }
 

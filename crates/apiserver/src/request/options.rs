@@ -10,7 +10,7 @@ use setpoint_api::options::{
     FieldValidation, GetOptions, ListOptions, PatchType, ResourceVersionMatch, WatchOptions, WriteOptions,
 };
 use setpoint_api::selector::{FieldSelector, LabelSelector};
-use setpoint_api::{Gvk, ResourceVersion, Status};
+use setpoint_api::{Gvk, ResourceVersion, Status, go_duration};
 
 use super::query::Query;
 
@@ -98,7 +98,16 @@ fn parse_write(query: &Query<'_>, agent: &str, errors: &Errors) -> WriteOptions 
         field_manager: Some(manager.unwrap_or_else(|| default_manager(agent)).to_owned()),
         field_validation: field_validation(query, errors),
         force: query.flag("force").unwrap_or_default(),
+        is_derived_manager: manager.is_none(),
+        is_explicit_validation: query.text("fieldValidation").is_some(),
+        timeout: requested_timeout(query),
     }
+}
+
+/// The `timeout` of the request. One that is invalid has been rejected before.
+pub(super) fn requested_timeout(query: &Query<'_>) -> Option<Duration> {
+    let requested = go_duration::parse(query.text("timeout")?).ok()?;
+    (!requested.is_zero()).then_some(requested)
 }
 
 /// Parses `dryRun`, which may be repeated and whose only value is `All`.

@@ -37,6 +37,7 @@ pub(crate) async fn read(pooled: PooledResponse, verb: &Verb) -> Result<Response
         return Ok(Response {
             body,
             warnings,
+            audit_annotations: Vec::new(),
             created,
         });
     }
@@ -49,6 +50,7 @@ pub(crate) async fn read(pooled: PooledResponse, verb: &Verb) -> Result<Response
     Ok(Response {
         body,
         warnings,
+        audit_annotations: Vec::new(),
         created,
     })
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Payload, Response, Status};
-use setpoint_registry_api::{Operation, ReviewRequest};
+use setpoint_registry_api::{Operation, OperationOptions, ReviewRequest};
 use setpoint_schema::{Pack, Shape};
 
 use crate::field_managers;
@@ -23,7 +23,12 @@ pub(crate) async fn create_virtual(
         field_managers::update(context, None, &mut body, options);
     }
     let mutated = context
-        .mutate(Operation::Create, &mut body, None, options.dry_run)
+        .mutate(
+            Operation::Create,
+            Some(&mut body),
+            None,
+            OperationOptions::Write(options),
+        )
         .await?;
     let subject = match context.target.name {
         Some(_) => {
@@ -33,7 +38,12 @@ pub(crate) async fn create_virtual(
         None => None,
     };
     let admitted = context
-        .admit(Operation::Create, Some(&mut body), None, options.dry_run)
+        .admit(
+            Operation::Create,
+            Some(&mut body),
+            None,
+            OperationOptions::Write(options),
+        )
         .await?;
     context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
     let request = ReviewRequest {

@@ -13,7 +13,7 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
-use setpoint_registry_api::Operation;
+use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_schema::{Map, Pack, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
@@ -103,10 +103,20 @@ async fn admit(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let mutated = context
-        .mutate(Operation::Create, eviction, None, options.dry_run)
+        .mutate(
+            Operation::Create,
+            Some(eviction),
+            None,
+            OperationOptions::Write(options),
+        )
         .await?;
     let admitted = context
-        .admit(Operation::Create, Some(eviction), None, options.dry_run)
+        .admit(
+            Operation::Create,
+            Some(eviction),
+            None,
+            OperationOptions::Write(options),
+        )
         .await?;
     context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
     Ok(())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ApiVerb, Key, Payload, Response, Status, Stored};
-use setpoint_registry_api::Operation;
+use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_schema::{CanonicalJson, Tree};
 use setpoint_strategy::meta;
 
@@ -60,7 +60,12 @@ pub(crate) async fn create_object(
         let mut object = new.compute(context, options)?;
         require_create_allowed(context, &object)?;
         let mutated = context
-            .mutate(Operation::Create, &mut object, None, options.dry_run)
+            .mutate(
+                Operation::Create,
+                Some(&mut object),
+                None,
+                OperationOptions::Write(options),
+            )
             .await?;
         if let Some(stored) = insert_object(context, object, &mutated, (options, new.size_policy())).await? {
             return Ok(Response {
@@ -93,7 +98,12 @@ async fn insert_object(
         })?;
         context.kind.finish_create(&mut object);
         let admitted = context
-            .admit(Operation::Create, Some(&mut object), None, options.dry_run)
+            .admit(
+                Operation::Create,
+                Some(&mut object),
+                None,
+                OperationOptions::Write(options),
+            )
             .await?;
         let effects = mutated.clone().and(admitted);
         let key = Key::new(context.namespace(), meta::name(&object));

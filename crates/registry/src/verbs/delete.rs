@@ -6,7 +6,7 @@ use setpoint_api::call::Body;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
-use setpoint_registry_api::Operation;
+use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_store::{Compare, Op, Txn};
 
 use crate::commit::Outcome;
@@ -96,7 +96,12 @@ pub(crate) async fn delete_object(
         let old = context.require(key)?;
         check_preconditions(context, &old, options)?;
         let effects = context
-            .admit(Operation::Delete, None, Some(&old), options.dry_run)
+            .admit(
+                Operation::Delete,
+                None,
+                Some(&old),
+                OperationOptions::Delete(options),
+            )
             .await?;
         let mut object = context.kind.decode_stored(&old).map_err(error::undecodable)?;
         let step = deletion::begin(&*context.kind, &mut object, options, context.facts.now);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_registry_api::{Operation, SideWrite};
+use setpoint_registry_api::{Operation, OperationOptions, SideWrite};
 use setpoint_schema::Tree;
 use setpoint_strategy::{SubresourceKind, UpdateContext, meta};
 
@@ -78,7 +78,12 @@ async fn try_update(
     let old_tree = context.kind.decode_stored(old).map_err(error::undecodable)?;
     let mut object = updated.compute(context, old, &old_tree)?;
     let mutated = context
-        .mutate(Operation::Update, &mut object, Some(old), options.dry_run)
+        .mutate(
+            Operation::Update,
+            Some(&mut object),
+            Some(old),
+            OperationOptions::Write(options),
+        )
         .await?;
     keep_system_fields(&mut object, &old_tree);
     let update = UpdateContext {
@@ -92,7 +97,12 @@ async fn try_update(
         context.kind.validate_update(&object, &update, errors);
     })?;
     let admitted = context
-        .admit(Operation::Update, Some(&mut object), Some(old), options.dry_run)
+        .admit(
+            Operation::Update,
+            Some(&mut object),
+            Some(old),
+            OperationOptions::Write(options),
+        )
         .await?;
     let effects = mutated.and(admitted);
     let new = (&object, updated.size_policy());

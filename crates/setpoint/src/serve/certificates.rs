@@ -19,9 +19,10 @@ use setpoint_pki::{CertKeyPair, CertificateInfo, DynamicFiles, Pki};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::access;
 use super::client_authentication::ClientAuthentication;
+use super::credentials::{self, Credentials};
 use super::data_dir::DataDir;
-use super::identity;
 use super::kubeconfig::{self, KubeconfigServer, WrittenKubeconfig};
 use super::service_account_keys::ServiceAccountKeys;
 use super::serving_files::ServingFiles;
@@ -96,13 +97,17 @@ impl Certificates {
         })
     }
 
-    pub(super) fn pki(&self) -> &Pki {
-        &self.pki
-    }
-
-    /// The CAs of client certificates besides the cluster's own.
-    pub(super) fn clients(&self) -> Arc<ClientAuthentication> {
-        self.clients.clone()
+    /// The credentials of the cluster.
+    pub(super) fn credentials(&self, args: &Up) -> Result<Credentials> {
+        let issuer = access::open_issuer(&args.service_account_flags, &self.dir, self.clock.now())?;
+        Ok(Credentials {
+            issuer: Arc::new(issuer),
+            client_authorities: self.tls.client_authorities(),
+            request_headers: self.clients.request_headers()?,
+            request_header_info: self.clients.request_header_info(),
+            proxy: self.pki.proxy.clone(),
+            certificates: self.controllers.subscribe(),
+        })
     }
 
     /// The TLS configuration of the API server.
@@ -122,11 +127,6 @@ impl Certificates {
             has_user_certificate: self.serving.replaces_default(),
         };
         kubeconfig::write(args, data_dir, &self.pki, server)
-    }
-
-    /// The certificates that controllers use, now and later.
-    pub(super) fn for_controllers(&self) -> watch::Receiver<ClusterCertificates> {
-        self.controllers.subscribe()
     }
 
     /// Reads the files again and again until stopped.
@@ -199,7 +199,7 @@ impl Certificates {
     fn replace_proxy(&self, users: &CertificateUsers) -> Result<()> {
         users
             .aggregator
-            .replace_identity(identity::front_proxy(&self.pki)?);
+            .replace_identity(credentials::proxy_client(&self.pki.proxy)?);
         Ok(())
     }
 
