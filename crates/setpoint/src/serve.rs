@@ -20,7 +20,7 @@ use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_registry::{Registry, WatchCaches};
 use setpoint_registry_api::VirtualResource;
 use setpoint_runtime::{Caches, Client, Context, Manager};
-use setpoint_store::Store;
+use setpoint_store::{Durability, Store};
 use setpoint_strategy::BootstrapObject;
 use tokio_util::sync::CancellationToken;
 
@@ -67,14 +67,20 @@ const STACK_BYTES: usize = 8 << 20;
 pub(crate) fn run(args: Up) -> Result<()> {
     log::start(args.log_format, args.quiet);
     Version::report(args.version.clone(), args.version_git_commit.clone());
+    runtime()?.block_on(up(args))
+}
+
+/// The runtime of a server.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build();
-    runtime.context("cannot start the runtime")?.block_on(up(args))
+    runtime.context("cannot start the runtime")
 }
 
-async fn up(args: Up) -> Result<()> {
+/// Serves a cluster until interrupted, on the current runtime.
+pub(crate) async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let data_dir = DataDir::open(&args)?;
     let certificates = Certificates::open(&args, &data_dir.pki(), &clock)?;
@@ -159,6 +165,7 @@ fn server_info(args: &Up, certificates: &Certificates, address: SocketAddr) -> S
     ServerInfo {
         address: args.address_flags.advertise_address.unwrap_or(address.ip()),
         port: address.port(),
+        has_default_accounts: !args.is_kube_apiserver,
         service_cidr: args.service_cluster_ip_range,
         client_ca: clients.client_bundle(&pki.authority.bundle),
         proxy_ca: clients.proxy_bundle(&pki.proxy_authority.bundle),
@@ -235,6 +242,9 @@ fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     let (now, ticks) = (clock.clone(), clock.clone());
     let mut config = setpoint_store::Config::new(Arc::new(move || now.millis()));
     config.ticks = Arc::new(move || u64::try_from(ticks.now().as_nanosecond()).unwrap_or_default());
+    if args.unsafe_no_fsync {
+        config.durability = Durability::None;
+    }
     config.history.age = u64::try_from(args.keep_history.as_millis()).unwrap_or(u64::MAX);
     config
 }
@@ -397,6 +407,7 @@ async fn announce_once_started(
     kubeconfig: &Path,
 ) {
     registry.started().await;
+    tracing::info!("Serving securely on {address}");
     announce(args, data_dir, address, kubeconfig);
 }
 
