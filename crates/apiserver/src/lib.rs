@@ -14,6 +14,7 @@ mod chain;
 mod compression;
 pub mod connect;
 mod discovery;
+pub mod etcd_endpoint;
 mod filters;
 mod handler;
 mod header_budget;

@@ -13,7 +13,7 @@ use setpoint_apiserver::version::Version;
 use setpoint_apiserver::{Listener, Server};
 use setpoint_auth::audit::Writer;
 use setpoint_registry::{Registry, WatchCaches};
-use setpoint_store::Store;
+use setpoint_store::{Durability, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Up;
@@ -59,14 +59,20 @@ const STACK_BYTES: usize = 8 << 20;
 pub(crate) fn run(args: Up) -> Result<()> {
     log::start(args.log_format, args.quiet);
     Version::report(args.version.clone(), args.version_git_commit.clone());
+    runtime()?.block_on(up(args))
+}
+
+/// The runtime of a server.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build();
-    runtime.context("cannot start the runtime")?.block_on(up(args))
+    runtime.context("cannot start the runtime")
 }
 
-async fn up(args: Up) -> Result<()> {
+/// Serves a cluster until interrupted, on the current runtime.
+pub(crate) async fn up(args: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let data_dir = DataDir::open(&args)?;
     let certificates = Certificates::open(&args, &data_dir.pki(), &clock)?;
@@ -176,6 +182,9 @@ fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     let (now, ticks) = (clock.clone(), clock.clone());
     let mut config = setpoint_store::Config::new(Arc::new(move || now.millis()));
     config.ticks = Arc::new(move || u64::try_from(ticks.now().as_nanosecond()).unwrap_or_default());
+    if args.unsafe_no_fsync {
+        config.durability = Durability::None;
+    }
     config.history.age = u64::try_from(args.keep_history.as_millis()).unwrap_or(u64::MAX);
     config
 }
@@ -189,6 +198,7 @@ async fn announce_once_started(
     kubeconfig: &Path,
 ) {
     registry.started().await;
+    tracing::info!("Serving securely on {address}");
     announce(args, data_dir, address, kubeconfig);
 }
 

@@ -26,7 +26,7 @@ use super::data_dir::DataDir;
 use super::kubeconfig::{self, KubeconfigServer, WrittenKubeconfig};
 use super::service_account_keys::ServiceAccountKeys;
 use super::serving_files::ServingFiles;
-use crate::args::{ServiceAccountFlags, Up};
+use crate::args::{AggregationFlags, ServiceAccountFlags, Up};
 
 /// How often files are read again (upstream: `FileRefreshDuration`).
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -45,6 +45,7 @@ pub(super) struct Certificates {
     /// The CAs of client certificates besides the cluster's own.
     clients: Arc<ClientAuthentication>,
     service_account_flags: ServiceAccountFlags,
+    aggregation_flags: AggregationFlags,
     /// The CA of `--cluster-signing-cert-file`.
     signing: Option<SigningFiles>,
     tls: Arc<DynamicTls>,
@@ -71,7 +72,8 @@ pub(super) struct CertificateUsers {
 impl Certificates {
     /// Reads all certificates. Those that the server issues are created if they do not exist.
     pub(super) fn open(args: &Up, dir: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let pki = Pki::open(dir, args.certificate_address(), PROXY_NAME, clock.now())?;
+        let aggregation_flags = args.aggregation_flags.clone();
+        let pki = open_pki(dir, args.certificate_address(), &aggregation_flags, clock.now())?;
         let clients = Arc::new(ClientAuthentication::open(&args.authentication_flags)?);
         let serving = ServingFiles::open(&args.tls_flags).context("cannot use the serving certificate")?;
         let flags = &args.controller_flags;
@@ -90,6 +92,7 @@ impl Certificates {
             serving,
             clients,
             service_account_flags: args.service_account_flags.clone(),
+            aggregation_flags,
             signing,
             tls,
             controllers,
@@ -178,7 +181,7 @@ impl Certificates {
 
     /// Reads the certificates that the server issues, and renews those that are due.
     fn reopen(&mut self) -> Result<()> {
-        let pki = Pki::open(&self.dir, self.listen, PROXY_NAME, self.clock.now())?;
+        let pki = open_pki(&self.dir, self.listen, &self.aggregation_flags, self.clock.now())?;
         if pki.server != self.pki.server {
             tracing::info!("the serving certificate was renewed");
         }
@@ -247,6 +250,21 @@ impl SigningFiles {
         }
         Ok(())
     }
+}
+
+/// The certificates that the server issues. The client certificate for aggregated API servers may be the user's.
+fn open_pki(dir: &Path, listen: IpAddr, flags: &AggregationFlags, now: Timestamp) -> Result<Pki> {
+    let mut pki = Pki::open(dir, listen, PROXY_NAME, now)?;
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    if let (Some(certificate), Some(key)) = (&flags.proxy_client_cert_file, &flags.proxy_client_key_file) {
+        pki.proxy = CertKeyPair {
+            certificate: read(certificate)?,
+            key: read(key)?,
+        };
+    }
+    Ok(pki)
 }
 
 /// The certificates that controllers use. CertificateSigningRequests are signed by the CA of

@@ -150,6 +150,7 @@ fn server_info(config: &ClusterConfig<'_>) -> ServerInfo {
             .advertise_address
             .unwrap_or(config.address.ip()),
         port: config.address.port(),
+        has_default_accounts: !config.args.is_kube_apiserver,
         service_cidr: config.args.service_cluster_ip_range,
         client_ca: certificates.client_ca.clone(),
         proxy_ca: certificates.proxy_ca.clone(),
