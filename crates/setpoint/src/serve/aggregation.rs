@@ -6,18 +6,15 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use setpoint_api::{ApiVerb, Clock, Serve};
 use setpoint_apiserver::Aggregator;
-use setpoint_apiserver::aggregate::{Remote, Router, ServiceReference, TlsTrust};
+use setpoint_apiserver::aggregate::{ProxyClientIdentity, Remote, Router, ServiceReference, TlsTrust};
 use setpoint_apiserver::connect::BackendAddress;
 use setpoint_client::Http;
 use setpoint_controllers::Resource;
 use setpoint_controllers::api_service::{
     AggregatorHooks, AvailabilityMetrics, RemoteApiService, ServiceResolver,
 };
-use setpoint_pki::Pki;
 use setpoint_registry::Registry;
 use tokio_util::sync::CancellationToken;
-
-use super::identity;
 
 /// The aggregator and the handles that other components have of it.
 pub(super) struct Aggregation {
@@ -28,7 +25,11 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    pub(super) fn open(pki: &Pki, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Self> {
+    pub(super) fn open(
+        identity: ProxyClientIdentity,
+        registry: &Arc<Registry>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
         let resolver = ServiceResolver::new(&**registry).context("the registry has no Service cache")?;
         let resolve = move |service: &ServiceReference| {
             let endpoint = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
@@ -40,8 +41,7 @@ impl Aggregation {
                 node: None,
             })
         };
-        let identity = Some(identity::front_proxy(pki)?);
-        let aggregator = Aggregator::new(identity, clock.clone(), Box::new(resolve));
+        let aggregator = Aggregator::new(Some(identity), clock.clone(), Box::new(resolve));
         let remote = Http::with_transport(aggregator.transport(), clock.clone());
         let serve = Router {
             aggregator: aggregator.clone(),
