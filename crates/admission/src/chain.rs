@@ -5,6 +5,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use setpoint_api::{Status, User};
+use setpoint_cel::{Check, CheckTarget, Decision};
 use setpoint_registry_api::{Admit, AdmitFuture, Review};
 use setpoint_values::Cidr;
 
@@ -46,6 +47,29 @@ pub struct Config {
 /// Authorization checks, for the plugins that depend on the user's permissions.
 pub trait AccessChecker: Debug + Send + Sync {
     fn is_allowed(&self, user: &User, attributes: &AccessAttributes<'_>) -> bool;
+
+    /// Decides a check of a CEL expression, for the user or for the service account that the expression names. By default
+    /// the user alone counts, and paths are denied.
+    fn decide(&self, user: &User, check: &Check) -> Decision {
+        let allowed = match &check.target {
+            CheckTarget::Resource(resource) => self.is_allowed(
+                user,
+                &AccessAttributes {
+                    verb: &check.verb,
+                    group: &resource.group,
+                    resource: &resource.resource,
+                    subresource: &resource.subresource,
+                    namespace: &resource.namespace,
+                    name: &resource.name,
+                },
+            ),
+            _ => false,
+        };
+        Decision {
+            allowed,
+            ..Decision::default()
+        }
+    }
 }
 
 /// The attributes of an authorization check. An empty string means: not specified.

@@ -11,6 +11,7 @@
 pub mod chain;
 
 #[allow(dead_code, unused_imports, reason = "for webhooks and admission policies")]
+mod expressions;
 mod matching;
 mod plugins;
 

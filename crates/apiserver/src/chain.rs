@@ -22,15 +22,20 @@ use crate::metrics::Labels;
 use crate::request::options::StatusError;
 use crate::request::query::Query;
 use crate::request::{self, RequestInfo, deadline};
-use crate::serve::ServerState;
 use crate::tls::Peer;
+use crate::view::View;
 use crate::{compression, handler, negotiate, non_resource, respond};
 
 /// A watch waits for its seats as long as a request without a timeout does.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Handles one request. Errors and panics become error responses.
-pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn handle(
+    shared: &View,
+    peer: &Peer,
+    base_path: &str,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let id = shared.audit_ids.for_request(request.headers());
     let begun = shared.clock.now();
     let (head, body) = request.into_parts();
@@ -42,6 +47,7 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
         shared,
         kinds: &kinds,
         peer,
+        base_path,
         head: &head,
         query: &query,
         request_info: &request_info,
@@ -70,10 +76,12 @@ pub(crate) async fn handle(shared: &ServerState, peer: &Peer, request: Request<I
 
 /// One HTTP exchange: the parsed request and the state the filters share.
 pub(crate) struct Exchange<'a> {
-    pub shared: &'a ServerState,
+    pub shared: &'a View,
     /// The kinds served when the request arrived; constant for its duration.
     pub kinds: &'a Arc<Kinds>,
     pub peer: &'a Peer,
+    /// What preceded the path in the client's request, such as `/clusters/NAME`; empty for the server's own cluster.
+    pub base_path: &'a str,
     pub head: &'a http::request::Parts,
     pub query: &'a Query<'a>,
     pub request_info: &'a RequestInfo<'a>,
@@ -118,7 +126,7 @@ impl Exchange<'_> {
         }
         let mut response = match self.request_info {
             RequestInfo::Resource(resource) => handler::handle(self, resource, user, body).await,
-            RequestInfo::NonResource { path, .. } => non_resource::handle(self, path, &user).await,
+            RequestInfo::NonResource { path, .. } => non_resource::handle(self, path, &user, body).await,
         }?;
         response.body_mut().hold(executing, &*self.shared.clock);
         Ok(response)

@@ -22,8 +22,8 @@ use crate::request::options::StatusError;
 use crate::request::payload::{self, ReceivedPayload};
 use crate::request::{ResourceRequest, delete, options};
 use crate::respond;
-use crate::serve::ServerState;
 use crate::table::{self, IncludeObject, RenderOptions};
+use crate::view::View;
 use crate::watch::{WatchBody, socket};
 use crate::{connect, websocket};
 
@@ -344,7 +344,7 @@ fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, St
 
 /// Calls `Serve` with a deadline; watches have none.
 async fn call(
-    shared: &ServerState,
+    shared: &View,
     request: Request,
     deadline: Deadline<'_>,
 ) -> Result<setpoint_api::Response, StatusError> {

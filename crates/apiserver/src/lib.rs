@@ -1,11 +1,12 @@
 //! HTTP: connections, paths, filters, media types, discovery and OpenAPI around the one function
 //! [`setpoint_api::Serve`].
 //!
-//! A request is parsed by [`request`], passes the filters of `chain` in order, and is executed by `handler`, which
+//! A connection's requests are handled by a [`View`], found by the beginning of their path. A request is parsed by
+//! [`request`], passes the filters of `chain` in order, and is executed by `handler`, which
 //! calls `Serve` and encodes the result with `respond` or `watch`. There is no route per kind: one path parser and the
 //! set of kinds cover all of them. This crate stores no objects and contains no rule of any kind.
 //!
-//! Start reading at [`serve`], then `chain`.
+//! Start reading at [`serve`], then [`view`] and `chain`.
 
 pub mod aggregate;
 mod body;
@@ -13,6 +14,7 @@ mod chain;
 mod compression;
 pub mod connect;
 mod discovery;
+pub mod etcd_endpoint;
 mod filters;
 mod handler;
 mod header_budget;
@@ -29,6 +31,7 @@ pub mod serve;
 mod table;
 pub mod tls;
 pub mod version;
+pub mod view;
 mod watch;
 pub mod webhook_client;
 pub mod websocket;
@@ -40,6 +43,7 @@ pub use filters::audit::Audit;
 pub use filters::flow_control::FlowControlConfig;
 pub use filters::priority_and_fairness::work_estimator::{ObjectStats, ObjectStatsProvider};
 pub use filters::request_header::RequestHeaders;
-pub use non_resource::{CustomRoute, RouteFuture, RouteHandler};
-pub use serve::{Config, Listener, Server};
+pub use non_resource::{CustomRoute, RouteFuture, RouteHandler, RouteRequest, RouteResponse};
+pub use serve::{Listener, Server};
+pub use view::{Config, View, Views};
 pub use webhook_client::HttpsWebhookClient;

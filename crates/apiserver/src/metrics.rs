@@ -45,7 +45,6 @@ pub(crate) struct Metrics {
     pub authenticated: OutcomeCounter,
     /// Authorization attempts.
     pub authorized: OutcomeCounter,
-    pub failed_handshakes: AtomicU64,
 }
 
 /// Counters of successes and failures.

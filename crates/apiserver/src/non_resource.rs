@@ -4,19 +4,24 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Method, Response, StatusCode};
+use hyper::body::Incoming;
 use serde::Serialize;
-use setpoint_api::{Status, User};
-use setpoint_auth::Issuer;
+use setpoint_api::{HttpVerb, Status, User};
 use setpoint_auth::token::discovery as openid;
+use setpoint_auth::{Authorize, Issuer};
 use setpoint_codec::media;
 
 use crate::body::Body;
 use crate::chain::Exchange;
+use crate::filters::limit;
 use crate::filters::priority_and_fairness::debug_dump;
 use crate::metrics::{MetricsSource, TextEncoder};
 use crate::negotiate::{self, Negotiated};
+use crate::request::RequestInfo;
+use crate::request::deadline::{self, Deadline};
 use crate::request::options::StatusError;
 use crate::version::Version;
 use crate::{discovery, health, openapi, respond};
@@ -35,18 +40,91 @@ const STATIC_PATHS: [&str; 6] = [
     "/version",
 ];
 
-/// A non-resource path added by the binary: a GET that returns bytes.
+/// A non-resource path added by the binary.
 pub struct CustomRoute {
     pub path: &'static str,
-    /// Handles a request of a user that may get the path.
+    /// Whether the paths below it are handled, too.
+    pub subpaths: bool,
+    /// The HTTP methods that it accepts.
+    pub verbs: &'static [HttpVerb],
     pub handler: RouteHandler,
 }
 
-/// Handler of a [`CustomRoute`].
-pub type RouteHandler = Box<dyn Fn(&User) -> RouteFuture + Send + Sync>;
+/// A request for a [`CustomRoute`], of a user that is authorized for the verb on the path.
+#[derive(Clone, Copy)]
+pub struct RouteRequest<'a> {
+    pub user: &'a User,
+    /// The authorizers of the server, for checks beyond the permission on the path.
+    pub authorize: &'a dyn Authorize,
+    pub verb: HttpVerb,
+    pub path: &'a str,
+    /// Empty unless the request is a POST, PUT or PATCH.
+    pub body: &'a [u8],
+}
 
-/// Future of a [`CustomRoute`]'s body, or of its error.
-pub type RouteFuture = Pin<Box<dyn Future<Output = Result<Body, Status>> + Send>>;
+/// Response of a [`CustomRoute`].
+#[derive(Debug)]
+pub struct RouteResponse {
+    code: StatusCode,
+    content_type: HeaderValue,
+    body: Body,
+}
+
+/// Handler of a [`CustomRoute`].
+pub type RouteHandler = Box<dyn Fn(RouteRequest<'_>) -> RouteFuture + Send + Sync>;
+
+/// Future of a [`CustomRoute`]'s response, or of its error.
+pub type RouteFuture = Pin<Box<dyn Future<Output = Result<RouteResponse, Status>> + Send>>;
+
+// === impl CustomRoute ===
+
+impl CustomRoute {
+    fn matches(&self, path: &str) -> bool {
+        let below = path.strip_prefix(self.path);
+        below.is_some_and(|below| below.is_empty() || (self.subpaths && below.starts_with('/')))
+    }
+}
+
+// === impl RouteRequest ===
+
+impl fmt::Debug for RouteRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouteRequest")
+            .field("verb", &self.verb)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl RouteResponse ===
+
+impl RouteResponse {
+    /// Bytes of no particular format.
+    pub fn bytes(body: Body) -> Self {
+        Self {
+            code: StatusCode::OK,
+            content_type: BINARY.clone(),
+            body,
+        }
+    }
+
+    /// A JSON value that was read.
+    pub fn json(json: Vec<u8>) -> Self {
+        Self {
+            code: StatusCode::OK,
+            content_type: HeaderValue::from_static(media::JSON),
+            body: Body::Whole(json.into()),
+        }
+    }
+
+    /// A JSON value that was created.
+    pub fn created(json: Vec<u8>) -> Self {
+        Self {
+            code: StatusCode::CREATED,
+            ..Self::json(json)
+        }
+    }
+}
 
 impl fmt::Debug for CustomRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,17 +139,14 @@ pub(crate) async fn handle(
     exchange: &Exchange<'_>,
     path: &str,
     user: &User,
+    body: &mut Option<Incoming>,
 ) -> Result<Response<Body>, StatusError> {
     if let Some(discovery_path) = discovery::parse(path) {
         return discovery::handle(exchange, &discovery_path);
     }
-    if let Some(route) = exchange
-        .shared
-        .custom_routes
-        .iter()
-        .find(|route| route.path == path)
-    {
-        return custom_route(exchange, route, user).await;
+    let mut custom_routes = exchange.shared.custom_routes.iter();
+    if let Some(route) = custom_routes.find(|route| route.matches(path)) {
+        return custom_route(exchange, route, user, body).await;
     }
     if let Some(filter) = exchange.shared.flow_control.priority_and_fairness()
         && let Some(dump) = debug_dump::dump(filter, path, exchange.query)
@@ -86,7 +161,7 @@ pub(crate) async fn handle(
         return Ok(openapi::handle(exchange, rest));
     }
     if let Some(issuer) = &exchange.shared.issuer
-        && let Some(published) = openid(issuer, path, &exchange.shared.address().to_string())
+        && let Some(published) = openid(issuer, path, &external_address(exchange))
     {
         return Ok(published);
     }
@@ -102,6 +177,11 @@ fn version(exchange: &Exchange<'_>) -> Result<Response<Body>, StatusError> {
     }
     negotiate::check_version_request(&exchange.head.headers)?;
     Ok(indented(&Version::server()))
+}
+
+/// The address of this server, with the path under which the client sees it.
+fn external_address(exchange: &Exchange<'_>) -> String {
+    format!("{}{}", exchange.shared.address, exchange.base_path)
 }
 
 /// OpenID discovery: what third parties need to verify ServiceAccount tokens.
@@ -137,12 +217,37 @@ async fn custom_route(
     exchange: &Exchange<'_>,
     route: &CustomRoute,
     user: &User,
+    body: &mut Option<Incoming>,
 ) -> Result<Response<Body>, StatusError> {
-    if exchange.head.method != Method::GET {
+    let RequestInfo::NonResource {
+        verb: Some(verb),
+        path,
+    } = exchange.request_info
+    else {
+        return Err(Box::new(Status::method_not_allowed()));
+    };
+    if !route.verbs.contains(verb) {
         return Err(Box::new(Status::method_not_allowed()));
     }
-    let body = (route.handler)(user).await?;
-    Ok(respond::response(StatusCode::OK, &BINARY, body))
+    let has_body = matches!(verb, HttpVerb::Post | HttpVerb::Put | HttpVerb::Patch);
+    let deadline = Deadline::after(deadline::read(exchange.query)?, &*exchange.shared.clock);
+    let body = match body.as_mut().filter(|_| has_body) {
+        Some(body) => deadline.limit(limit::read(body)).await??,
+        None => Bytes::new(),
+    };
+    let request = RouteRequest {
+        user,
+        authorize: &*exchange.shared.authorize,
+        verb: *verb,
+        path,
+        body: &body,
+    };
+    let response = (route.handler)(request).await?;
+    Ok(respond::response(
+        response.code,
+        &response.content_type,
+        response.body,
+    ))
 }
 
 #[derive(Serialize)]

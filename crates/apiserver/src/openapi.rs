@@ -95,6 +95,7 @@ pub(crate) fn handle(exchange: &Exchange<'_>, rest: &str) -> Response<Body> {
         "v3" => index(
             &openapi.v3.get_or_update(&local, V3Document::all),
             &exchange.shared.aggregator.remote_groups(),
+            exchange.base_path,
         ),
         rest => match rest.strip_prefix("v3/") {
             Some(path) => match openapi
@@ -173,12 +174,10 @@ impl OpenApiDocument {
 
 /// The index of the v3 OpenAPI documents, each under a URL that contains its hash. Aggregated API servers publish their
 /// own URLs.
-fn index(documents: &[V3Document], remote_groups: &RemoteGroups) -> Response<Body> {
-    let entry = |own: &V3Document| {
-        let url = json!({"serverRelativeURL": own.hashed_url()});
-        (own.source.path.clone(), url)
-    };
-    let remote_entry = |(path, url): &(String, String)| (path.clone(), json!({"serverRelativeURL": url}));
+fn index(documents: &[V3Document], remote_groups: &RemoteGroups, base_path: &str) -> Response<Body> {
+    let url = |path: &str| json!({"serverRelativeURL": format!("{base_path}{path}")});
+    let entry = |own: &V3Document| (own.source.path.clone(), url(&own.hashed_url()));
+    let remote_entry = |(path, remote_url): &(String, String)| (path.clone(), url(remote_url));
     let mut paths: Vec<(String, Value)> = documents.iter().map(entry).collect();
     paths.extend(
         remote_groups
@@ -210,7 +209,7 @@ fn versioned(exchange: &Exchange<'_>, found: &V3Document) -> Response<Body> {
             headers.insert(EXPIRES, in_a_year(exchange.shared.clock.now()));
         }
         Some(_) => {
-            let location = HeaderValue::try_from(found.hashed_url());
+            let location = HeaderValue::try_from(format!("{}{}", exchange.base_path, found.hashed_url()));
             headers.insert(
                 LOCATION,
                 location.expect("a path and a hash are valid in a header"),

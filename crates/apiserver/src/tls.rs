@@ -2,30 +2,31 @@
 //! the server runs, see [`DynamicTls`].
 //!
 //! A client certificate is optional. One not signed by the client CA does not fail the handshake: each request then
-//! gets a 401 response that the client can read.
+//! gets a 401 response that the client can read. Which CAs are trusted depends on the view that the request is for, which
+//! is not known before its path.
 
+mod client_authorities;
 mod dynamic;
 mod serving;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, Weak};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::CryptoProvider;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use setpoint_api::User;
-use setpoint_auth::authenticate::certificate;
 
+pub use client_authorities::ClientAuthorities;
 pub use dynamic::DynamicTls;
 pub use serving::NamedCertificate;
 
 use crate::request::options::StatusError;
+use crate::view::View;
 use serving::ServingCertificates;
 
 /// The serving certificates, and the CAs of client certificates.
@@ -47,7 +48,16 @@ pub struct Identity {
 #[error("cannot set up TLS: {0}")]
 pub struct Error(String);
 
-/// The client of one connection.
+/// The client of one connection: its address and the certificates that it presented.
+#[derive(Debug)]
+pub(crate) struct TlsClient {
+    address: Option<SocketAddr>,
+    presented: Vec<CertificateDer<'static>>,
+    /// The client as each view that it has used sees it: views differ in the CAs that they trust.
+    peers: Mutex<Vec<(Weak<View>, Arc<Peer>)>>,
+}
+
+/// The client of one connection, as one view sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     /// The client's certificate, verified against the client CAs.
@@ -64,13 +74,36 @@ pub(crate) struct Peer {
     pub user: OnceLock<Result<Arc<User>, StatusError>>,
 }
 
-/// TLS configuration of the server and the verifier of client certificates.
-#[derive(Debug, Clone)]
-pub(crate) struct Tls {
-    pub config: Arc<ServerConfig>,
-    verifier: Arc<dyn ClientCertVerifier>,
-    /// The verifier of authenticating proxies, if there are any.
-    proxy_verifier: Option<Arc<dyn ClientCertVerifier>>,
+// === impl TlsClient ===
+
+impl TlsClient {
+    pub(crate) fn new(address: Option<SocketAddr>, presented: Option<&[CertificateDer<'_>]>) -> Self {
+        let presented = presented.unwrap_or_default().iter();
+        Self {
+            address,
+            presented: presented.map(|one| one.clone().into_owned()).collect(),
+            peers: Mutex::default(),
+        }
+    }
+
+    /// The client as this view sees it. Its certificates are verified with the first request to the view.
+    pub(crate) fn peer(&self, view: &Arc<View>, now: Timestamp) -> Arc<Peer> {
+        let mut peers = self.peers.lock();
+        let own = peers
+            .iter()
+            .find(|(known, _)| known.as_ptr() == Arc::as_ptr(view));
+        if let Some((_, peer)) = own {
+            return peer.clone();
+        }
+        let peer = Arc::new(Peer {
+            address: self.address,
+            ..view.client_authorities.verify(&self.presented, now)
+        });
+        // A connection outlives the views of deleted clusters.
+        peers.retain(|(known, _)| known.strong_count() > 0);
+        peers.push((Arc::downgrade(view), peer.clone()));
+        peer
+    }
 }
 
 // === impl Peer ===
@@ -82,73 +115,23 @@ impl Peer {
     }
 }
 
-// === impl Tls ===
-
-impl Tls {
-    pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let accepted = [identity.client_ca.as_slice(), &identity.proxy_ca].concat();
-        let handshake = DeferredClientVerifier(verifier(&accepted, provider.clone())?);
-        let proxy_verifier = match identity.proxy_ca.is_empty() {
-            true => None,
-            false => Some(verifier(&identity.proxy_ca, provider.clone())?),
-        };
-        let verifier = verifier(&identity.client_ca, provider.clone())?;
-        let serving = ServingCertificates::new(identity.chain, identity.key, identity.named, &provider)?;
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Error(error.to_string()))?
-            .with_client_cert_verifier(Arc::new(handshake))
-            .with_cert_resolver(Arc::new(serving));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self {
-            config: Arc::new(config),
-            verifier,
-            proxy_verifier,
-        })
-    }
-
-    /// Verifies the certificates that a client presented.
-    pub(crate) fn peer(&self, presented: Option<&[CertificateDer<'_>]>, now: Timestamp) -> Peer {
-        let Some([leaf, intermediates @ ..]) = presented else {
-            return Peer::default();
-        };
-        let since = u64::try_from(now.as_second()).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(since));
-        let verified = |verifier: &Arc<dyn ClientCertVerifier>| {
-            let verified = verifier.verify_client_cert(leaf, intermediates, now);
-            verified.map(|_| leaf.to_vec())
-        };
-        let proxy_certificate = self
-            .proxy_verifier
-            .as_ref()
-            .and_then(|proxy| verified(proxy).ok());
-        let user_certificate = verified(&self.verifier)
-            .inspect_err(|reason| tracing::debug!(%reason, "client certificate rejected"));
-        Peer {
-            distrusted: user_certificate.is_err(),
-            certificate: user_certificate.ok(),
-            proxy_certificate,
-            expires: presented.and_then(certificate::first_expiry),
-            ..Peer::default()
-        }
-    }
-}
-
-fn verifier(
-    authorities: &[CertificateDer<'static>],
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, Error> {
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        roots
-            .add(authority.clone())
-            .map_err(|error| Error(format!("invalid client CA: {error}")))?;
-    }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| Error(error.to_string()))
+/// The TLS configuration for these certificates. With `names_authorities` the server sends the names of the accepted
+/// CAs, by which clients select a certificate.
+fn server_config(identity: Identity, names_authorities: bool) -> Result<Arc<ServerConfig>, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let accepted = [identity.client_ca.as_slice(), &identity.proxy_ca].concat();
+    let handshake = DeferredClientVerifier {
+        verifier: client_authorities::verifier(&accepted, provider.clone())?,
+        names_authorities,
+    };
+    let serving = ServingCertificates::new(identity.chain, identity.key, identity.named, &provider)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error(error.to_string()))?
+        .with_client_cert_verifier(Arc::new(handshake))
+        .with_cert_resolver(Arc::new(serving));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// The certificates in a PEM bundle, of which there must be one at least.
@@ -161,10 +144,14 @@ pub fn certificates_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-/// Accepts every certificate in the handshake if the client proves that it holds the key. [`Tls::peer`] verifies it
-/// later.
+/// Accepts every certificate in the handshake if the client proves that it holds the key. [`ClientAuthorities`] verify it
+/// once the view that the client wants to use is known.
 #[derive(Debug)]
-struct DeferredClientVerifier(Arc<dyn ClientCertVerifier>);
+struct DeferredClientVerifier {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// Whether the server sends the names of the accepted CAs.
+    names_authorities: bool,
+}
 
 impl ClientCertVerifier for DeferredClientVerifier {
     fn offer_client_auth(&self) -> bool {
@@ -176,7 +163,10 @@ impl ClientCertVerifier for DeferredClientVerifier {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        match self.names_authorities {
+            true => self.verifier.root_hint_subjects(),
+            false => &[],
+        }
     }
 
     fn verify_client_cert(
@@ -194,7 +184,8 @@ impl ClientCertVerifier for DeferredClientVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        self.verifier
+            .verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -203,10 +194,11 @@ impl ClientCertVerifier for DeferredClientVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        self.verifier
+            .verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.verifier.supported_verify_schemes()
     }
 }

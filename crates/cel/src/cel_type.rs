@@ -40,6 +40,16 @@ pub enum Type {
 pub struct ObjectType {
     pub name: String,
     pub fields: BTreeMap<String, Type>,
+    /// Whether every other name is a field, too, whose type is known only at run time.
+    pub has_any_field: bool,
+}
+
+impl ObjectType {
+    /// The type of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<Type> {
+        let declared = self.fields.get(name).cloned();
+        declared.or_else(|| self.has_any_field.then_some(Type::Dyn))
+    }
 }
 
 impl Type {

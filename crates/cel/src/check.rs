@@ -1,5 +1,6 @@
 //! Type checker: infers the type of every node and the overloads of every call, or reports what does not fit.
 
+mod objects;
 mod unify;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use crate::ast::{
 };
 use crate::cel_type::{ObjectType, Type};
 use crate::declarations::{Function, Overload, find_function, find_type};
+use crate::library::json_patch::ESCAPE_KEY;
 use crate::source::Issue;
 use unify::Unifier;
 
@@ -19,6 +21,8 @@ pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, Type>,
     /// Object types that struct literals may construct, by name.
     pub(crate) objects: BTreeMap<String, Arc<ObjectType>>,
+    /// Whether the types and functions of patches are declared.
+    pub(crate) has_patch_types: bool,
 }
 
 /// The outcome of a check, by node id.
@@ -100,8 +104,8 @@ impl Checker<'_> {
             .or_else(|| self.environment.variables.get(name).cloned())
             .or_else(|| find_type(name).map(|found| Type::Type(found.into())))
             .or_else(|| {
-                let object = self.environment.objects.get(name)?;
-                Some(Type::Type(Type::Object(object.clone()).into()))
+                let object = self.environment.find_object(name)?;
+                Some(Type::Type(Type::Object(object).into()))
             })
     }
 
@@ -117,12 +121,12 @@ impl Checker<'_> {
     }
 
     fn select(&mut self, expr: &mut Expr) -> Type {
-        // A dotted name may be that of a type.
+        // A dotted name may be that of a variable or of a type.
         if let Some(name) = expr.qualified_name()
-            && let Some(found) = find_type(&name)
+            && let Some(found) = self.find_variable(name.trim_start_matches('.'))
         {
             expr.kind = ExprKind::Ident(name.into());
-            return Type::Type(found.into());
+            return found;
         }
         let offset = expr.offset;
         let ExprKind::Select(select) = &mut expr.kind else {
@@ -143,8 +147,8 @@ impl Checker<'_> {
         let (target, is_optional) = unwrap_optional(operand);
         let found = match &target {
             Type::Map(entry) => entry.1.clone(),
-            Type::Object(object) => match object.fields.get(field) {
-                Some(found) => found.clone(),
+            Type::Object(object) => match object.field(field) {
+                Some(found) => found,
                 None => {
                     self.report(offset, format!("undefined field '{field}'"));
                     Type::Error
@@ -177,7 +181,7 @@ impl Checker<'_> {
         let qualified = call.target.as_ref().and_then(Expr::qualified_name);
         let qualified = qualified.map(|target| format!("{target}.{}", call.function));
         if let Some(name) = qualified
-            && let Some(function) = find_function(&name)
+            && let Some(function) = self.find_function(&name)
         {
             call.target = None;
             call.function = name.into();
@@ -186,7 +190,7 @@ impl Checker<'_> {
         if let Some(target) = &mut call.target {
             self.check(target);
         }
-        match find_function(&call.function) {
+        match self.find_function(&call.function) {
             Some(function) => self.resolve(id, offset, function, call),
             None => {
                 let name = &call.function;
@@ -197,6 +201,11 @@ impl Checker<'_> {
                 Type::Error
             }
         }
+    }
+
+    fn find_function(&self, name: &str) -> Option<&'static Function> {
+        let is_declared = self.environment.has_patch_types || name != ESCAPE_KEY;
+        find_function(name).filter(|_| is_declared)
     }
 
     fn optional_select(&mut self, id: usize, offset: usize, call: &mut Call) -> Type {
@@ -319,14 +328,7 @@ impl Checker<'_> {
 
     fn structure(&mut self, offset: usize, literal: &mut Struct) -> Type {
         let name = literal.type_name.clone();
-        let object = self
-            .environment
-            .objects
-            .get(name.trim_start_matches('.'))
-            .cloned();
-        for field in &mut literal.fields {
-            self.check(&mut field.value);
-        }
+        let object = self.environment.find_object(name.trim_start_matches('.'));
         let Some(object) = object else {
             self.report(
                 offset,
@@ -334,11 +336,12 @@ impl Checker<'_> {
             );
             return Type::Error;
         };
-        for field in &literal.fields {
+        for field in &mut literal.fields {
+            self.check(&mut field.value);
             let own = self.entry_type(&field.value, field.optional);
-            match object.fields.get(&*field.name) {
+            match object.field(&field.name) {
                 None => self.report(field.offset, format!("undefined field '{}'", field.name)),
-                Some(expected) if !self.unifier.is_assignable(expected, &own) => {
+                Some(expected) if !self.unifier.is_assignable(&expected, &own) => {
                     let name = &field.name;
                     self.report(
                         field.offset,

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ast::operator;
+use crate::cel_type::{ObjectType, Type};
 use crate::library::cost;
 use crate::plan::{Attribute, CallStep, Fold, Qualifier, Root, Step};
 use crate::value::{List, Map, Text, Value};
@@ -38,20 +39,39 @@ impl From<String> for EvalError {
 
 type Outcome<'a> = Result<Value<'a>, EvalError>;
 
+/// Fields of an object that are computed when an expression first selects them: the variables of a policy.
+pub trait DeferredFields<'a>: fmt::Debug {
+    /// The value of a field; `None` if there is no such field.
+    fn field(&self, name: &str) -> Option<Result<Value<'a>, EvalError>>;
+}
+
+/// The deferred fields of an expression without any.
+#[derive(Debug)]
+pub(crate) struct NoDeferredFields;
+
+impl<'a> DeferredFields<'a> for NoDeferredFields {
+    fn field(&self, _name: &str) -> Option<Outcome<'a>> {
+        None
+    }
+}
+
 /// The state of one evaluation.
 #[derive(Debug)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct Frame<'a, 'd> {
     /// In the order of the environment's variables.
     pub(crate) variables: Vec<Value<'a>>,
+    /// The fields of [`Map::Deferred`].
+    deferred: &'d dyn DeferredFields<'a>,
     locals: Vec<Result<Value<'a>, EvalError>>,
     pub(crate) cost: u64,
     limit: u64,
 }
 
-impl<'a> Frame<'a> {
-    pub(crate) fn new(variables: Vec<Value<'a>>, limit: u64) -> Self {
+impl<'a, 'd> Frame<'a, 'd> {
+    pub(crate) fn new(variables: Vec<Value<'a>>, deferred: &'d dyn DeferredFields<'a>, limit: u64) -> Self {
         Self {
             variables,
+            deferred,
             locals: Vec::new(),
             cost: 0,
             limit,
@@ -97,7 +117,7 @@ impl<'a> Frame<'a> {
             Step::OptionalOr(steps, unwraps) => self.optional_or(steps, *unwraps),
             Step::List(items) => self.list(items),
             Step::Map(entries) => self.map(entries),
-            Step::Struct(fields) => self.structure(fields),
+            Step::Struct(object, fields) => self.structure(object, fields),
             Step::Fold(fold) => self.fold(fold),
             Step::Bind(steps) => {
                 let [init, result] = &**steps;
@@ -166,7 +186,7 @@ impl<'a> Frame<'a> {
     ) -> Result<Option<Value<'a>>, EvalError> {
         let Some(inner) = inner else { return Ok(None) };
         let found = match qualifier {
-            Qualifier::Field(name) | Qualifier::OptionalField(name) => field(inner, name),
+            Qualifier::Field(name) | Qualifier::OptionalField(name) => self.field(inner, name),
             Qualifier::Index(index) | Qualifier::OptionalIndex(index) => {
                 let index = self.eval(index)?;
                 element(inner, &index)
@@ -180,7 +200,7 @@ impl<'a> Frame<'a> {
         match qualifier {
             Qualifier::Field(name) => {
                 self.charge(cost::SELECT)?;
-                Ok(Some(field(value, name)?))
+                Ok(Some(self.field(value, name)?))
             }
             Qualifier::Index(index) => {
                 let index = self.eval(index)?;
@@ -188,7 +208,7 @@ impl<'a> Frame<'a> {
                 Ok(Some(element(value, &index)?))
             }
             Qualifier::OptionalField(name) => {
-                let found = self.charge_found(field(value, name))?;
+                let found = self.charge_found(self.field(value, name))?;
                 Ok(found.map(Value::some))
             }
             Qualifier::OptionalIndex(index) => {
@@ -217,10 +237,25 @@ impl<'a> Frame<'a> {
             value => value,
         };
         match value {
+            Value::Map(Map::Deferred) => match self.deferred.field(name) {
+                Some(Err(failed)) => Err(failed),
+                found => Ok(Value::Bool(found.is_some())),
+            },
             Value::Map(map) => Ok(Value::Bool(
                 map.get(&Value::String(Text::Borrowed(name))).is_some(),
             )),
-            _ => Err(no_such_overload()),
+            Value::List(_) => Err(field_of_list()),
+            _ => Ok(Value::Bool(false)),
+        }
+    }
+
+    fn field(&self, value: &Value<'a>, name: &str) -> Outcome<'a> {
+        let missing = || EvalError::Failed(format!("no such key: {name}"));
+        match value {
+            Value::Map(Map::Deferred) => self.deferred.field(name).unwrap_or_else(|| Err(missing())),
+            Value::Map(map) => map.get(&Value::String(Text::Borrowed(name))).ok_or_else(missing),
+            Value::List(_) => Err(field_of_list()),
+            _ => Err(missing()),
         }
     }
 
@@ -323,15 +358,16 @@ impl<'a> Frame<'a> {
         Ok(entries)
     }
 
-    fn structure(&mut self, fields: &[(Arc<str>, Step, bool)]) -> Outcome<'a> {
+    fn structure(&mut self, object: &Arc<ObjectType>, fields: &[(Arc<str>, Step, bool)]) -> Outcome<'a> {
         let mut entries = Vec::with_capacity(fields.len());
         for (name, value, optional) in fields {
             if let Some(value) = self.entry(value, *optional)? {
+                check_field(object, name, &value)?;
                 entries.push((Value::String(Text::Shared(name.clone())), value));
             }
         }
         self.charge(cost::STRUCT)?;
-        Ok(Value::map(entries))
+        Ok(Value::object(object.clone(), entries))
     }
 
     fn fold(&mut self, fold: &Fold) -> Outcome<'a> {
@@ -446,13 +482,19 @@ fn named_overload(function: &str, args: &[Value<'_>], why: String) -> String {
     }
 }
 
-fn field<'a>(value: &Value<'a>, name: &str) -> Outcome<'a> {
-    match value {
-        Value::Map(map) => map
-            .get(&Value::String(Text::Borrowed(name)))
-            .ok_or_else(|| EvalError::Failed(format!("no such key: {name}"))),
-        _ => Err(EvalError::Failed(format!("no such key: {name}"))),
+/// Checks a value whose type was not known before against the declared type of its field.
+fn check_field(object: &ObjectType, name: &str, value: &Value<'_>) -> Result<(), EvalError> {
+    if object.fields.get(name) != Some(&Type::String) || matches!(value, Value::String(_)) {
+        return Ok(());
     }
+    let (owner, own) = (&object.name, value.go_type());
+    Err(EvalError::Failed(format!(
+        "unexpected type {own} for {owner}Type '{name}' field"
+    )))
+}
+
+fn field_of_list() -> EvalError {
+    EvalError::Failed("unsupported index type 'string' in list".to_owned())
 }
 
 fn element<'a>(value: &Value<'a>, index: &Value<'a>) -> Outcome<'a> {

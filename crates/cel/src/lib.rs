@@ -29,8 +29,9 @@ mod value_schema;
 
 pub use cel_type::{ObjectType, Type};
 pub use estimate::Range;
-pub use eval::EvalError;
+pub use eval::{DeferredFields, EvalError};
 pub use library::authorizer::{Authorizer, Check, CheckTarget, Decision, ResourceCheck};
+pub use parser::is_identifier;
 pub use program::{Environment, Evaluation, Program};
 pub use source::CompileError;
 pub use value::{Value, display};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use regex::Regex;
 
 use crate::ast::{ACCUMULATOR, Call, Comprehension, Expr, ExprKind, Literal, operator};
-use crate::cel_type::Type;
+use crate::cel_type::{ObjectType, Type};
 use crate::check::TypeMap;
-use crate::declarations::find_type;
 use crate::eval;
 use crate::library::{self, Builtin};
 use crate::macros::MAP_INSERT;
@@ -33,7 +32,7 @@ pub(crate) enum Step {
     List(Vec<(Step, bool)>),
     Map(Vec<(Step, Step, bool)>),
     /// An object with these fields.
-    Struct(Vec<(Arc<str>, Step, bool)>),
+    Struct(Arc<ObjectType>, Vec<(Arc<str>, Step, bool)>),
     Fold(Box<Fold>),
     /// Binds a local variable for the result.
     Bind(Box<[Step; 2]>),
@@ -124,7 +123,7 @@ impl Planner<'_> {
     fn step(&mut self, expr: &Expr) -> Result<Step, String> {
         match &expr.kind {
             ExprKind::Literal(literal) => Ok(Step::Constant(constant(literal))),
-            ExprKind::Ident(name) => self.ident(name),
+            ExprKind::Ident(name) => Ok(self.ident(expr.id, name)),
             ExprKind::Select(select) => {
                 let attribute = self.attribute(&select.operand)?;
                 let field = select.field.clone();
@@ -154,22 +153,27 @@ impl Planner<'_> {
                     .iter()
                     .map(|field| Ok((field.name.clone(), self.step(&field.value)?, field.optional)))
                     .collect();
-                Ok(Step::Struct(fields?))
+                match &self.checked.types[expr.id] {
+                    Type::Object(object) => Ok(Step::Struct(object.clone(), fields?)),
+                    other => Err(format!("type '{other}' cannot be constructed")),
+                }
             }
             ExprKind::Comprehension(fold) => self.comprehension(fold),
         }
     }
 
-    fn ident(&mut self, name: &str) -> Result<Step, String> {
+    fn ident(&mut self, id: usize, name: &str) -> Step {
         if let Some(root) = self.root(name) {
             let attribute = Attribute {
                 root,
                 qualifiers: Vec::new(),
             };
-            return Ok(Step::Attribute(Box::new(attribute)));
+            return Step::Attribute(Box::new(attribute));
         }
-        let named = find_type(name.trim_start_matches('.')).unwrap_or(Type::Dyn);
-        Ok(Step::Constant(Value::Type(named)))
+        Step::Constant(Value::Type(match &self.checked.types[id] {
+            Type::Type(named) => (**named).clone(),
+            _ => Type::Dyn,
+        }))
     }
 
     fn root(&self, name: &str) -> Option<Root> {

@@ -8,7 +8,7 @@ use setpoint_schema::Tree;
 use crate::cel_type::{ObjectType, Type};
 use crate::check::{self, check};
 use crate::estimate::{Range, estimate};
-use crate::eval::{EvalError, Frame};
+use crate::eval::{DeferredFields, EvalError, Frame, NoDeferredFields};
 use crate::parser::parse;
 use crate::plan::{Step, plan};
 use crate::source::CompileError;
@@ -22,6 +22,7 @@ pub struct Environment {
     names: Vec<String>,
     declared: BTreeMap<String, ValueSchema>,
     objects: BTreeMap<String, Arc<ObjectType>>,
+    has_patch_types: bool,
 }
 
 /// A compiled expression.
@@ -57,6 +58,13 @@ impl Environment {
         self
     }
 
+    /// The same environment with the types and functions of patches: `Object{spec: Object.spec{...}}`, `JSONPatch{...}` and
+    /// `jsonpatch.escapeKey`.
+    pub fn with_patch_types(mut self) -> Self {
+        self.has_patch_types = true;
+        self
+    }
+
     /// Compiles an expression.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
         let mut parsed = parse(source)?;
@@ -66,6 +74,7 @@ impl Environment {
                 .map(|(name, declared)| (name.clone(), declared.own_type().clone()))
                 .collect(),
             objects: self.objects.clone(),
+            has_patch_types: self.has_patch_types,
         };
         let checked = check(&mut parsed.expr, parsed.nodes, &environment)
             .map_err(|issues| CompileError::new(source, issues))?;
@@ -117,7 +126,17 @@ impl Program {
 
     /// Evaluates with these values of the environment's variables. Stops when the cost is above the limit.
     pub fn evaluate<'a>(&'a self, variables: Vec<Value<'a>>, cost_limit: u64) -> Evaluation<'a> {
-        let mut frame = Frame::new(variables, cost_limit);
+        self.evaluate_with(variables, &NoDeferredFields, cost_limit)
+    }
+
+    /// The same where a variable is [`Value::DEFERRED`]: its fields are computed when the expression selects them.
+    pub fn evaluate_with<'a>(
+        &'a self,
+        variables: Vec<Value<'a>>,
+        deferred: &dyn DeferredFields<'a>,
+        cost_limit: u64,
+    ) -> Evaluation<'a> {
+        let mut frame = Frame::new(variables, deferred, cost_limit);
         let value = frame.eval(&self.step);
         Evaluation {
             value,

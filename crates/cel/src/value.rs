@@ -2,13 +2,14 @@
 
 mod compare;
 mod node;
+mod patch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cel_type::Type;
+use crate::cel_type::{ObjectType, Type};
 use crate::opaque::Opaque;
 pub(crate) use compare::has_same_keys;
 pub(crate) use node::Node;
@@ -66,6 +67,8 @@ const MAX_COPIED: usize = 1 << 20;
 pub enum Map<'a> {
     Node(Node<'a>),
     Entries(Arc<Entries<'a>>),
+    /// An object whose fields are computed when they are selected.
+    Deferred,
 }
 
 /// Computed entries in the order of insertion, with an index by key.
@@ -73,6 +76,8 @@ pub enum Map<'a> {
 pub struct Entries<'a> {
     list: Vec<(Value<'a>, Value<'a>)>,
     index: HashMap<Key, usize>,
+    /// The type of an object that the expression constructed; none of a map.
+    object: Option<Arc<ObjectType>>,
 }
 
 /// A key of a map. Numbers of different types are the same key if they are equal.
@@ -112,13 +117,28 @@ impl<'a> Value<'a> {
         Self::Map(Map::Entries(Arc::new(map)))
     }
 
+    /// An object with these fields.
+    pub(crate) fn object(object: Arc<ObjectType>, fields: Vec<(Value<'a>, Value<'a>)>) -> Self {
+        let mut map = Entries {
+            object: Some(object),
+            ..Entries::default()
+        };
+        for (name, value) in fields {
+            map.set(name, value);
+        }
+        Self::Map(Map::Entries(Arc::new(map)))
+    }
+
+    /// An object whose fields an evaluation computes when they are selected.
+    pub const DEFERRED: Value<'static> = Value::Map(Map::Deferred);
+
     pub(crate) fn some(value: Value<'a>) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
     pub(crate) const NONE: Value<'static> = Value::Optional(None);
 
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text.as_str()),
             _ => None,
@@ -139,7 +159,11 @@ impl<'a> Value<'a> {
             Self::Timestamp(_) => Type::Timestamp,
             Self::List(_) => Type::list(Type::Dyn),
             Self::Map(Map::Node(node)) => node.map_type(),
-            Self::Map(Map::Entries(_)) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Map(Map::Entries(entries)) => match &entries.object {
+                Some(object) => Type::Object(object.clone()),
+                None => Type::map(Type::Dyn, Type::Dyn),
+            },
+            Self::Map(Map::Deferred) => Type::map(Type::Dyn, Type::Dyn),
             Self::Optional(_) => Type::optional(Type::Dyn),
             Self::Type(_) => Type::Type(Type::Dyn.into()),
             Self::Opaque(opaque) => Type::Opaque(opaque.type_name()),
@@ -251,6 +275,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Node(node) => node.entries().len(),
             Self::Entries(entries) => entries.list.len(),
+            Self::Deferred => 0,
         }
     }
 
@@ -261,6 +286,7 @@ impl<'a> Map<'a> {
                 let at = entries.index.get(&Key::of(key)?)?;
                 Some(entries.list[*at].1.clone())
             }
+            Self::Deferred => None,
         }
     }
 
@@ -276,6 +302,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Node(node) => node.entries(),
             Self::Entries(entries) => entries.list.clone(),
+            Self::Deferred => Vec::new(),
         }
     }
 }

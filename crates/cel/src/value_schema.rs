@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cel_type::{ObjectType, Type};
-use crate::parser::is_reserved;
+use crate::parser::is_word_reserved;
 
 /// The declared schema of a value: its type, its shape in an object, and how large it may be.
 #[derive(Debug, Clone)]
@@ -98,6 +98,7 @@ impl ValueSchema {
         let object = ObjectType {
             name: name.to_owned(),
             fields: types.collect(),
+            has_any_field: false,
         };
         Self {
             own_type: Type::Object(Arc::new(object)),
@@ -128,9 +129,6 @@ impl ValueSchema {
     }
 }
 
-/// Words that are values, so that a field of this name is escaped as well.
-const LITERALS: [&str; 3] = ["true", "false", "null"];
-
 /// The name of a field in expressions; `None` if it has none.
 ///
 /// ```
@@ -139,7 +137,7 @@ const LITERALS: [&str; 3] = ["true", "false", "null"];
 /// assert_eq!(escape("namespace").as_deref(), Some("__namespace__"));
 /// ```
 pub fn escape(name: &str) -> Option<String> {
-    if is_reserved(name) || LITERALS.contains(&name) {
+    if is_word_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let first = name.chars().next()?;

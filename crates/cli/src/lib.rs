@@ -11,6 +11,7 @@
 )]
 
 pub mod certs;
+pub mod envtest;
 pub mod new;
 mod remote;
 pub mod store;

@@ -51,7 +51,7 @@ impl WatchCaches {
     }
 
     /// The kinds that are served now.
-    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+    pub fn kinds(&self) -> Arc<Kinds> {
         self.served.load().kinds.clone()
     }
 

@@ -1,6 +1,7 @@
 //! The command line: its flags and commands, parsed here and nowhere else.
 
 mod address_flags;
+mod aggregation_flags;
 mod authentication_flags;
 mod authorization_flags;
 mod controller_flags;
@@ -17,10 +18,11 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_api::go_duration;
-use setpoint_cli::{certs, new, store, tree, version};
+use setpoint_cli::{certs, envtest, new, store, tree, version};
 use setpoint_values::Cidr;
 
 pub(crate) use address_flags::AddressFlags;
+pub(crate) use aggregation_flags::AggregationFlags;
 pub(crate) use authentication_flags::{AuthenticationFlags, OidcFlags, RequestHeaderFlags};
 pub(crate) use authorization_flags::AuthorizationFlags;
 pub(crate) use controller_flags::ControllerFlags;
@@ -58,13 +60,18 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: new::Command,
     },
+    /// Install this program as the kube-apiserver and the etcd of test suites.
+    Envtest {
+        #[command(subcommand)]
+        command: envtest::Command,
+    },
     /// Print an object with all its dependents, and the readiness of each.
     Tree(tree::Args),
     /// Print the client and server versions.
     Version(version::Args),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Up {
     /// The directory for all data: the store, certificates, kubeconfig [default: $XDG_STATE_HOME/setpoint or
     /// ~/.local/state/setpoint].
@@ -73,6 +80,9 @@ pub(crate) struct Up {
     /// Store all objects in memory only. They are lost when the process exits.
     #[arg(long)]
     pub memory: bool,
+    /// Do not wait for the disk. Objects survive the end of the process, but not a power failure.
+    #[arg(long)]
+    pub unsafe_no_fsync: bool,
     /// The IP address and port on which to serve HTTPS. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     pub listen: SocketAddr,
@@ -153,11 +163,16 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub address_flags: AddressFlags,
     #[command(flatten)]
+    pub aggregation_flags: AggregationFlags,
+    #[command(flatten)]
     pub authentication_flags: AuthenticationFlags,
     #[command(flatten)]
     pub authorization_flags: AuthorizationFlags,
     #[command(flatten)]
     pub service_account_flags: ServiceAccountFlags,
+    /// Whether this is `kube-apiserver`, which creates no objects of kube-controller-manager.
+    #[arg(skip)]
+    pub is_kube_apiserver: bool,
     /// The version that /version reports, as v1.37.0 with a suffix of its own [default: the version of this program].
     #[arg(long, value_name = "VERSION", value_parser = reported_version)]
     pub version: Option<String>,

@@ -12,11 +12,18 @@ use crate::args::LogFormat;
 /// Starts the log. `RUST_LOG` selects targets and levels (`info,setpoint_store=debug`); the default level is warn, or
 /// error if `quiet`.
 pub(crate) fn start(format: LogFormat, quiet: bool) {
-    let default = if quiet {
-        LevelFilter::ERROR
-    } else {
-        LevelFilter::WARN
-    };
+    start_at(
+        format,
+        if quiet {
+            LevelFilter::ERROR
+        } else {
+            LevelFilter::WARN
+        },
+    );
+}
+
+/// Starts the log with another default level.
+pub(crate) fn start_at(format: LogFormat, default: LevelFilter) {
     let targets = std::env::var("RUST_LOG")
         .ok()
         .and_then(|text| text.parse::<Targets>().ok());

@@ -1,7 +1,8 @@
 //! The binary: Kubernetes' API and control loops in one process.
 //!
 //! `args` parses the command line. `serve` is `setpoint up`: it builds the components, starts them and waits for them. The
-//! other commands are in `setpoint_cli`. There is no logic here beyond the configuration.
+//! other commands are in `setpoint_cli`. Under the names `kube-apiserver` and `etcd` the program is a control plane for test
+//! suites (`kube_apiserver`, `etcd`). There is no logic here beyond the configuration.
 
 #![allow(
     clippy::print_stdout,
@@ -10,14 +11,18 @@
 )]
 
 mod args;
+mod etcd;
+mod flag_set;
+mod kube_apiserver;
 mod log;
 mod serve;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_apiserver::version::Version;
-use setpoint_cli::{certs, new, store, tree, version};
+use setpoint_cli::{certs, envtest, new, store, tree, version};
 
 use crate::args::{Args, Command};
 
@@ -25,11 +30,23 @@ use crate::args::{Args, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let arguments: Vec<String> = words.collect();
+    match Path::new(&program).file_name().and_then(|name| name.to_str()) {
+        Some("kube-apiserver") => kube_apiserver::run(&arguments),
+        Some("etcd") => etcd::run(&arguments),
+        _ => setpoint(),
+    }
+}
+
+fn setpoint() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Up(up) => serve::run(*up),
         Command::Store { command } => store::run(&command),
         Command::Certs { command } => certs::run(&command),
         Command::New { command } => new::run(&command),
+        Command::Envtest { command } => envtest::run(&command),
         Command::Tree(args) => tree::run(&args),
         Command::Version(args) => version::run(&args, &Version::client()),
     };

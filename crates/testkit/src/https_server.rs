@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_api::{Clock, Serve, SystemClock, User};
 use setpoint_apiserver::tls::{DynamicTls, Identity};
-use setpoint_apiserver::{Aggregator, Config, FlowControlConfig, Listener, Network, Server};
+use setpoint_apiserver::{Aggregator, Config, FlowControlConfig, Listener, Network, Server, View};
 use setpoint_auth::authenticate::{AuthenticationResult, Credentials};
 use setpoint_auth::{Authenticate, MaybeFuture};
 use setpoint_client::kubeconfig::Connection;
@@ -61,6 +61,8 @@ impl Cluster {
     pub async fn serve_https_with(&self, tls: Arc<DynamicTls>) -> HttpsServer {
         let registry = self.registry().clone();
         let kinds = registry.clone();
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await;
+        let listener = listener.expect("there is a free port");
         let config = Config {
             serve: registry,
             kinds: Box::new(move || kinds.kinds()),
@@ -68,7 +70,7 @@ impl Cluster {
             authorize: Box::new(setpoint_auth::authorize::without_rbac()),
             issuer: None,
             clock: Arc::new(SystemClock::new()),
-            tls,
+            client_authorities: tls.client_authorities(),
             request_headers: None,
             audit: None,
             connect: Box::new(Network::default()),
@@ -78,13 +80,18 @@ impl Cluster {
             metrics_sources: Vec::new(),
             custom_routes: Vec::new(),
             max_memory: 0,
+            address: listener.local_addr(),
         };
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await;
-        let listener = listener.expect("there is a free port");
-        let server = Server::new(config, listener);
+        let (clock, view) = (config.clock.clone(), View::new(config));
+        let server = Server::new(Arc::new(view.clone()), listener, tls, clock);
         let (address, stop) = (server.local_addr(), CancellationToken::new());
         let mut running = JoinSet::new();
         running.spawn(server.run(stop.clone()));
+        let view = view.run(stop.clone());
+        running.spawn(async {
+            view.await;
+            Ok(())
+        });
         HttpsServer {
             address,
             stop,

@@ -42,21 +42,7 @@ impl PrivateKey {
     /// Reads a PEM key in PKCS #8, PKCS #1 or SEC 1 format.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| Error::Pem("key"))?;
-        let encodings = match key {
-            PrivateKeyDer::Pkcs8(key) => vec![key.secret_pkcs8_der().to_vec()],
-            PrivateKeyDer::Pkcs1(key) => vec![wrap(oid::RSA, &write::null(), key.secret_pkcs1_der())],
-            PrivateKeyDer::Sec1(key) => [oid::P256, oid::P384]
-                .map(|curve| {
-                    wrap(
-                        oid::EC_PUBLIC_KEY,
-                        &write::identifier(curve),
-                        key.secret_sec1_der(),
-                    )
-                })
-                .into(),
-            _ => return Err(Error::UnsupportedAlgorithm("key")),
-        };
-        let key = encodings.iter().find_map(|der| Self::from_pkcs8(der));
+        let key = pkcs8_encodings(&key).iter().find_map(|der| Self::from_pkcs8(der));
         key.ok_or(Error::UnsupportedAlgorithm("key"))
     }
 
@@ -127,6 +113,24 @@ impl PrivateKey {
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrivateKey").finish_non_exhaustive()
+    }
+}
+
+/// A key as PKCS #8, in the encodings that may be meant: SEC 1 need not name its curve.
+pub fn pkcs8_encodings(key: &PrivateKeyDer<'_>) -> Vec<Vec<u8>> {
+    match key {
+        PrivateKeyDer::Pkcs8(key) => vec![key.secret_pkcs8_der().to_vec()],
+        PrivateKeyDer::Pkcs1(key) => vec![wrap(oid::RSA, &write::null(), key.secret_pkcs1_der())],
+        PrivateKeyDer::Sec1(key) => [oid::P256, oid::P384]
+            .map(|curve| {
+                wrap(
+                    oid::EC_PUBLIC_KEY,
+                    &write::identifier(curve),
+                    key.secret_sec1_der(),
+                )
+            })
+            .into(),
+        _ => Vec::new(),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn handle(
 ) -> Result<Response<Body>, StatusError> {
     let path = subpath(exchange.head.uri.path(), resource.target.namespace.is_some());
     if path.is_empty() && matches!(exchange.head.method, Method::GET | Method::HEAD) {
-        return Ok(redirect_with_slash(&exchange.head.uri));
+        return Ok(redirect_with_slash(exchange.base_path, &exchange.head.uri));
     }
     let backend = backend(exchange, resource, user).await?;
     let path = if path.is_empty() { "/" } else { path };
@@ -105,11 +105,11 @@ fn subpath(path: &str, namespaced: bool) -> &str {
 }
 
 /// A redirect to the path with a trailing slash, which relative links need.
-fn redirect_with_slash(uri: &http::Uri) -> Response<Body> {
+fn redirect_with_slash(base_path: &str, uri: &http::Uri) -> Response<Body> {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-    if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", uri.path())) {
+    if let Ok(location) = HeaderValue::try_from(format!("{base_path}{}/{query}", uri.path())) {
         response.headers_mut().insert(LOCATION, location);
     }
     response

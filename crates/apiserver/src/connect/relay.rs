@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use super::BackendAddress;
 use crate::body::{Body, ByteStream};
 use crate::chain::Exchange;
-use crate::serve::ServerState;
+use crate::view::View;
 
 /// A backend's response.
 pub(super) type BackendResponse = Response<Incoming>;
@@ -117,7 +117,7 @@ pub(super) fn encode(pairs: &[(&str, &str)]) -> String {
 
 /// Sends a request to a backend and waits for the response head.
 pub(super) async fn send(
-    shared: &ServerState,
+    shared: &View,
     backend: BackendAddress,
     mut backend_request: BackendRequest,
 ) -> io::Result<BackendResponse> {
@@ -178,7 +178,7 @@ pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Copies bytes between two upgraded connections.
-pub(crate) fn join_upgraded(shared: &ServerState, client: Option<OnUpgrade>, backend: OnUpgrade) {
+pub(crate) fn join_upgraded(shared: &View, client: Option<OnUpgrade>, backend: OnUpgrade) {
     let Some(client) = client else { return };
     let stop = shared.stop.clone();
     let copied = async move {

@@ -131,7 +131,7 @@ pub(crate) fn handle(
             DiscoveryPath::Group(_) | DiscoveryPath::Resources { .. } => {}
         }
     }
-    let Some(json) = legacy::json(&apis, path, shared.address())? else {
+    let Some(json) = legacy::json(&apis, path, shared.address)? else {
         return Ok(respond::page_not_found());
     };
     let negotiated = match path.is_routed() {

@@ -176,7 +176,7 @@ fn facts(exchange: &Exchange<'_>) -> RequestMetadata {
     let uri = head.uri.path_and_query();
     RequestMetadata {
         audit_id: text(exchange.audit_id),
-        request_uri: uri.map_or_else(String::new, |uri| uri.as_str().to_owned()),
+        request_uri: uri.map_or_else(String::new, |uri| format!("{}{uri}", exchange.base_path)),
         verb: exchange.request_info.verb().to_owned(),
         source_ips: sources(exchange),
         user_agent: head.headers.get(USER_AGENT).map(text).unwrap_or_default(),

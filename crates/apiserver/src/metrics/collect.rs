@@ -35,13 +35,6 @@ impl MetricsSource for Metrics {
             &self.authorized,
             ["allowed", "denied"],
         );
-        let handshakes = "apiserver_tls_handshake_errors_total";
-        text.family(
-            handshakes,
-            "counter",
-            "Connections that failed before a request was read.",
-        );
-        text.sample(handshakes, &[], self.failed_handshakes.load(Ordering::Relaxed));
         write_build(text);
     }
 }

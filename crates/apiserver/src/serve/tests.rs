@@ -3,6 +3,7 @@
 mod access;
 mod encodings;
 mod limits;
+mod views;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,8 +17,12 @@ use setpoint_conformance::wire::{self, Caller, Endpoint};
 use setpoint_schema::{Pack, Shape};
 
 use super::*;
+use crate::aggregate::Aggregator;
+use crate::filters::flow_control::FlowControlConfig;
+use crate::health::Check;
 use crate::respond::tests::stored;
-use crate::tls::Identity;
+use crate::tls::{ClientAuthorities, Identity};
+use crate::view::{Config, View};
 
 /// A certificate authority.
 pub(crate) struct TestCa {
@@ -135,7 +140,8 @@ fn config(authority: &TestCa) -> Config {
         authorize: Box::new(setpoint_auth::authorize::without_rbac()),
         issuer: None,
         clock: Arc::new(SystemClock::new()),
-        tls: DynamicTls::new(identity(authority)).unwrap(),
+        client_authorities: ClientAuthorities::new(std::slice::from_ref(&authority.certificate), &[])
+            .unwrap(),
         request_headers: None,
         audit: None,
         connect: Box::new(crate::Network::default()),
@@ -145,6 +151,7 @@ fn config(authority: &TestCa) -> Config {
         metrics_sources: Vec::new(),
         custom_routes: Vec::new(),
         max_memory: 0,
+        address: "127.0.0.1:1".parse().unwrap(),
     }
 }
 
@@ -163,11 +170,32 @@ pub(crate) async fn test_server_with(aggregator: Arc<Aggregator>) -> TestServer 
 }
 
 async fn start(authority: TestCa, config: Config) -> TestServer {
+    let tls = DynamicTls::new(identity(&authority)).unwrap();
+    start_with_views(authority, config, tls, |view| Arc::new(view)).await
+}
+
+/// A server of the views that `views` adds to the one of this configuration.
+async fn start_with_views(
+    authority: TestCa,
+    config: Config,
+    tls: Arc<DynamicTls>,
+    views: impl FnOnce(Arc<View>) -> Arc<dyn Views>,
+) -> TestServer {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let tls = config.tls.clone();
-    let server = Server::new(config, listener);
+    let config = Config {
+        client_authorities: tls.client_authorities(),
+        address: listener.local_addr(),
+        ..config
+    };
+    let (clock, view) = (config.clock.clone(), View::new(config));
+    let server = Server::new(views(view.clone()), listener, tls.clone(), clock);
     let (address, stop, mut running) = (server.local_addr(), CancellationToken::new(), JoinSet::new());
     running.spawn(server.run(stop.clone()));
+    let view_stop = stop.clone();
+    running.spawn(async move {
+        view.run(view_stop).await;
+        Ok(())
+    });
     TestServer {
         address,
         authority,

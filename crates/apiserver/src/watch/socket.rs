@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::WatchBody;
 use crate::body::Body;
 use crate::request::options::StatusError;
-use crate::serve::ServerState;
+use crate::view::View;
 use crate::websocket::{self, ControlFrame, FrameReader, Opcode};
 
 /// Read buffer; the client sends nothing but control frames.
@@ -22,7 +22,7 @@ const LENGTH_BYTES: usize = 4;
 
 /// Accepts the handshake. A task sends the events once the connection is upgraded.
 pub(crate) fn accept(
-    shared: &ServerState,
+    shared: &View,
     head: &http::request::Parts,
     events: WatchBody,
 ) -> Result<Response<Body>, StatusError> {

@@ -14,7 +14,7 @@ use ring::signature::{self, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey, Verif
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
 use serde::Serialize;
-use setpoint_x509::{Certificate, PublicKeyInfo, pem};
+use setpoint_x509::{Certificate, PublicKeyInfo, pem, pkcs8_encodings};
 
 mod file;
 
@@ -103,11 +103,12 @@ impl SigningKey {
 
     /// The first private key in the text.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
-        let signer = match PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(Error::Pem)? {
-            PrivateKeyDer::Pkcs8(der) => Signer::from_pkcs8(der.secret_pkcs8_der())?,
-            PrivateKeyDer::Pkcs1(der) => Signer::rsa(RsaKeyPair::from_der(der.secret_pkcs1_der()))?,
-            _ => return Err(Error::Unusable("only PKCS#8 and PKCS#1 are supported".to_owned())),
-        };
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(Error::Pem)?;
+        let mut signer = Err(Error::Unusable("the encoding is unknown".to_owned()));
+        for der in pkcs8_encodings(&key) {
+            signer = signer.or_else(|_| Signer::from_pkcs8(&der));
+        }
+        let signer = signer?;
         let public = PublicKey::from_spki(&signer.spki())?;
         Ok(Self { signer, public })
     }
@@ -144,11 +145,7 @@ impl Signer {
                 return Ok(Self::Ecdsa(Box::new(pair)));
             }
         }
-        Self::rsa(RsaKeyPair::from_pkcs8(der))
-    }
-
-    fn rsa(pair: Result<RsaKeyPair, ring::error::KeyRejected>) -> Result<Self, Error> {
-        let pair = pair.map_err(|rejected| Error::Unusable(rejected.to_string()))?;
+        let pair = RsaKeyPair::from_pkcs8(der).map_err(unusable)?;
         Ok(Self::Rsa(Box::new(pair)))
     }
 

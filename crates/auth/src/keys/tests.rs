@@ -6,6 +6,8 @@ use super::*;
 
 /// A throw-away 2048-bit RSA key, for the tests alone.
 const RSA: &str = include_str!("testdata/rsa.pem");
+/// A throw-away P-256 key in SEC 1 format, as `openssl ecparam -genkey` writes it.
+const SEC1: &str = include_str!("testdata/sec1.pem");
 
 #[track_caller]
 fn check_pair(pem: &str, algorithm: Algorithm) {
@@ -22,6 +24,7 @@ fn check_pair(pem: &str, algorithm: Algorithm) {
 fn a_signature_is_verified_by_the_public_key() {
     check_pair(&SigningKey::generate().unwrap(), Algorithm::Es256);
     check_pair(RSA, Algorithm::Rs256);
+    check_pair(SEC1, Algorithm::Es256);
 }
 
 #[test]

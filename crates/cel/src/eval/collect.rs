@@ -7,7 +7,7 @@ use crate::library::cost;
 use crate::plan::{Collect, CollectEntry, Step};
 use crate::value::{Entries, List, Map, Value};
 
-impl<'a> Frame<'a> {
+impl<'a> Frame<'a, '_> {
     /// Adds to the list or map that a loop builds in place. A step that is evaluated would copy it.
     pub(super) fn collect(&mut self, collect: &Collect, slot: usize) -> Result<(), EvalError> {
         if let Some(filter) = &collect.filter {

@@ -7,6 +7,7 @@ pub(crate) mod authorizer;
 pub(crate) mod convert;
 pub(crate) mod cost;
 pub(crate) mod format;
+pub(crate) mod json_patch;
 mod lists;
 mod network;
 mod operators;
@@ -30,7 +31,7 @@ pub(crate) type Builtin = for<'a> fn(&[Value<'a>], Option<&Regex>) -> Result<Val
 /// A function by its name.
 pub(crate) fn find(name: &str) -> Option<(&'static str, Builtin)> {
     let name = name.strip_prefix('.').unwrap_or(name);
-    let tables: [&[(&'static str, Builtin)]; 13] = [
+    let tables: [&[(&'static str, Builtin)]; 14] = [
         operators::FUNCTIONS,
         convert::FUNCTIONS,
         strings::FUNCTIONS,
@@ -44,6 +45,7 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Builtin)> {
         semver::FUNCTIONS,
         format::FUNCTIONS,
         authorizer::FUNCTIONS,
+        json_patch::FUNCTIONS,
     ];
     let mut all = tables.into_iter().flatten();
     all.find(|(own, _)| *own == name).copied()

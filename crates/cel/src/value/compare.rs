@@ -2,8 +2,6 @@
 
 use std::cmp::Ordering;
 
-use setpoint_schema::Tree;
-
 use super::{List, Map, Value};
 use crate::cel_type::Type;
 use crate::value_schema::ListSemantics;
@@ -146,33 +144,5 @@ fn compare_to_double(integer: i128, double: f64) -> Option<Ordering> {
     match integer.cmp(&whole) {
         Ordering::Equal => 0.0.partial_cmp(&(double - double.trunc())),
         order => Some(order),
-    }
-}
-
-/// A value as the tree of an object: for the results of mutating policies.
-impl Value<'_> {
-    /// `None` if the value cannot be a part of an object.
-    pub fn to_tree(&self) -> Option<Tree> {
-        Some(match self {
-            Value::Null => Tree::Null,
-            Value::Bool(value) => Tree::Bool(*value),
-            Value::Int(value) => Tree::Int(*value),
-            Value::Uint(value) => i64::try_from(*value).map_or(Tree::Float(*value as f64), Tree::Int),
-            Value::Double(value) => Tree::Float(*value),
-            Value::String(text) => Tree::from(text.as_str()),
-            Value::List(list) => {
-                let items: Option<Vec<Tree>> = list.iter().map(|item| item.to_tree()).collect();
-                Tree::List(items?)
-            }
-            Value::Map(map) => {
-                let mut tree = Tree::default();
-                tree.map_or_default();
-                for (key, value) in map.entries() {
-                    tree.set(&[key.as_str()?], value.to_tree()?);
-                }
-                tree
-            }
-            _ => return None,
-        })
     }
 }

@@ -16,6 +16,13 @@ pub struct Node<'a> {
     declared: &'a ValueSchema,
 }
 
+impl<'a> Value<'a> {
+    /// The value of a tree about which nothing is declared: times and quantities are strings.
+    pub fn from_tree(tree: &'a Tree) -> Self {
+        Node::new(tree, &DYN).value()
+    }
+}
+
 impl<'a> Node<'a> {
     pub(crate) fn new(tree: &'a Tree, declared: &'a ValueSchema) -> Self {
         Self { tree, declared }

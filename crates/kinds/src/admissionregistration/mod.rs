@@ -1,11 +1,12 @@
 //! The `admissionregistration.k8s.io` group: webhooks and CEL policies that run before a write.
 //!
-//! Expressions are stored as text here; the CEL evaluator that compiles them also validates them.
+//! Expressions are stored as text; [`expressions`] compiles them, for validation here and for admission.
 
 use std::sync::Arc;
 
 use setpoint_strategy::{BuiltinKind, Kind, Rules};
 
+pub mod expressions;
 pub mod mutating_policy;
 pub mod mutating_policy_binding;
 pub mod mutating_webhooks;

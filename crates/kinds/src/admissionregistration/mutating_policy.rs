@@ -5,7 +5,8 @@ use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy};
 
-use super::{CATEGORIES, GROUP, REINVOCATIONS, RULES, conditions, match_resources, policy};
+use super::expressions::{Compiler, OptionalVariables, ResultType};
+use super::{CATEGORIES, GROUP, REINVOCATIONS, RULES, match_resources, policy};
 
 const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 
@@ -34,40 +35,56 @@ impl Strategy for MutatingAdmissionPolicy {
     }
 
     fn validate(policy: &FieldRef<'_>, _facts: &RequestFacts) {
-        let spec = policy.at(fields::SPEC);
-        policy::validate_match(&spec);
-        match_resources::validate_mutable(&spec.at(fields::MATCH_CONSTRAINTS));
-        conditions::validate(&spec.at(fields::MATCH_CONDITIONS));
-        policy::validate_variables(&spec.at(fields::VARIABLES));
-        let mutations = spec.at(fields::MUTATIONS);
-        if mutations.is_empty() {
-            mutations.required("mutations must contain at least one item");
-        }
-        for mutation in mutations.items() {
-            validate_mutation(&mutation);
-        }
-        spec.at(fields::REINVOCATION_POLICY).require_one_of(REINVOCATIONS);
+        validate_policy(policy, None);
+    }
+
+    fn validate_for_update(policy: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_policy(policy, Some(old));
     }
 }
 
-fn validate_mutation(mutation: &FieldRef<'_>) {
+fn validate_policy(policy: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+    let spec = policy.at(fields::SPEC);
+    policy::validate_match(&spec);
+    match_resources::validate_mutable(&spec.at(fields::MATCH_CONSTRAINTS));
+    policy::validate_conditions(&spec, old);
+    let mut compiler = Compiler::with_composition();
+    policy::validate_variables(&spec, &mut compiler);
+    let mutations = spec.at(fields::MUTATIONS);
+    if mutations.is_empty() {
+        mutations.required("mutations must contain at least one item");
+    }
+    let optional = policy::optional_variables(&spec);
+    for mutation in mutations.items() {
+        validate_mutation(&mutation, &compiler, optional);
+    }
+    spec.at(fields::REINVOCATION_POLICY).require_one_of(REINVOCATIONS);
+}
+
+fn validate_mutation(mutation: &FieldRef<'_>, compiler: &Compiler, optional: OptionalVariables) {
     let kind = mutation.at(fields::PATCH_TYPE);
-    let (required, other) = match kind.str() {
-        "JSONPatch" => (fields::JSON_PATCH, fields::APPLY_CONFIGURATION),
-        "ApplyConfiguration" => (fields::APPLY_CONFIGURATION, fields::JSON_PATCH),
+    let (required, other, result) = match kind.str() {
+        "JSONPatch" => (
+            fields::JSON_PATCH,
+            fields::APPLY_CONFIGURATION,
+            ResultType::JsonPatch,
+        ),
+        "ApplyConfiguration" => (
+            fields::APPLY_CONFIGURATION,
+            fields::JSON_PATCH,
+            ResultType::ApplyConfiguration,
+        ),
         _ => return kind.require_one_of(PATCH_TYPES),
     };
+    let expression = mutation.at(required).at(fields::EXPRESSION);
+    let source = expression.str().trim();
     if !mutation.at(required).is_set() {
         let why = format!("must be specified when patchType is {}", kind.str());
         mutation.at(required).required(&why);
-    } else if mutation
-        .at(required)
-        .at(fields::EXPRESSION)
-        .str()
-        .trim()
-        .is_empty()
-    {
-        mutation.at(required).at(fields::EXPRESSION).required("");
+    } else if source.is_empty() {
+        expression.required("");
+    } else {
+        compiler.validate(&expression, source, optional, result);
     }
     if mutation.at(other).is_set() {
         let why = format!("must not be specified when patchType is {}", kind.str());

@@ -5,32 +5,8 @@ use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{FieldRef, name};
 
-use super::{FAILURE_POLICIES, match_resources};
-
-/// CEL's reserved words, which cannot be variable names.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use super::expressions::{Compiler, OptionalVariables};
+use super::{FAILURE_POLICIES, conditions, match_resources};
 
 pub(super) const PARAM_KIND: Column = Column::text("ParamKind", |policy, _| {
     let kind = policy.at(fields::SPEC).at(fields::PARAM_KIND);
@@ -70,19 +46,43 @@ pub(super) fn validate_match(spec: &FieldRef<'_>) {
     resources.at(fields::RESOURCE_RULES).require();
 }
 
-/// Validates a policy's variables, except for the expressions themselves.
-pub(super) fn validate_variables(variables: &FieldRef<'_>) {
-    for variable in variables.items() {
+/// Validates the match conditions of a policy. An update that changes neither them nor the kind of the parameters keeps
+/// them, valid or not.
+pub(super) fn validate_conditions(spec: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+    let is_same = |old: &FieldRef<'_>, field| spec.at(field).is_same(&old.at(fields::SPEC).at(field));
+    let is_kept =
+        old.is_some_and(|old| is_same(old, fields::PARAM_KIND) && is_same(old, fields::MATCH_CONDITIONS));
+    if !is_kept {
+        conditions::validate(
+            &spec.at(fields::MATCH_CONDITIONS),
+            spec.at(fields::PARAM_KIND).is_set(),
+        );
+    }
+}
+
+/// The variables of all expressions of a policy, except those of its messages.
+pub(super) fn optional_variables(spec: &FieldRef<'_>) -> OptionalVariables {
+    OptionalVariables {
+        params: spec.at(fields::PARAM_KIND).is_set(),
+        authorizer: true,
+    }
+}
+
+/// Validates a policy's variables, and declares them for the expressions that follow.
+pub(super) fn validate_variables(spec: &FieldRef<'_>, compiler: &mut Compiler) {
+    let optional = optional_variables(spec);
+    for variable in spec.at(fields::VARIABLES).items() {
         let name = variable.at(fields::NAME);
         if name.str().trim().is_empty() {
             name.required("name is not specified");
-        } else if !is_identifier(name.str()) {
+        } else if !setpoint_cel::is_identifier(name.str()) {
             name.invalid("must be a valid CEL identifier");
         }
-        if variable.at(fields::EXPRESSION).str().trim().is_empty() {
-            variable
-                .at(fields::EXPRESSION)
-                .required("expression is not specified");
+        let expression = variable.at(fields::EXPRESSION);
+        if expression.str().trim().is_empty() {
+            expression.required("expression is not specified");
+        } else if let Err(error) = compiler.add_variable(name.str(), expression.str(), optional) {
+            error.report(&expression, expression.str());
         }
     }
 }
@@ -124,9 +124,4 @@ fn validate_version(field: &FieldRef<'_>) {
     if !violations.is_empty() {
         field.invalid_as(version, &violations.join(","));
     }
-}
-
-fn is_identifier(text: &str) -> bool {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    text.bytes().all(word) && !text.as_bytes()[0].is_ascii_digit() && !RESERVED.contains(&text)
 }

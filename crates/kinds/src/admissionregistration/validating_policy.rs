@@ -7,7 +7,8 @@ use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name};
 
-use super::{CATEGORIES, GROUP, RULES, conditions, policy};
+use super::expressions::{Compiler, OptionalVariables, ResultType};
+use super::{CATEGORIES, GROUP, RULES, policy};
 use crate::shared::condition;
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -40,20 +41,11 @@ impl Strategy for ValidatingAdmissionPolicy {
     }
 
     fn validate(policy: &FieldRef<'_>, _facts: &RequestFacts) {
-        let spec = policy.at(fields::SPEC);
-        policy::validate_match(&spec);
-        conditions::validate(&spec.at(fields::MATCH_CONDITIONS));
-        policy::validate_variables(&spec.at(fields::VARIABLES));
-        let (rules, annotations) = (spec.at(fields::VALIDATIONS), spec.at(fields::AUDIT_ANNOTATIONS));
-        if rules.is_empty() && annotations.is_empty() {
-            let why = "validations or auditAnnotations must contain at least one item";
-            rules.required(why);
-            annotations.required(why);
-        }
-        for rule in rules.items() {
-            validate_rule(&rule);
-        }
-        validate_annotations(&annotations, policy.at(fields::METADATA).at(fields::NAME).str());
+        validate_policy(policy, None);
+    }
+
+    fn validate_for_update(policy: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        validate_policy(policy, Some(old));
     }
 
     fn validate_status(policy: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
@@ -70,23 +62,60 @@ impl Strategy for ValidatingAdmissionPolicy {
     }
 }
 
-fn validate_rule(rule: &FieldRef<'_>) {
-    if rule.at(fields::EXPRESSION).str().trim().is_empty() {
-        rule.at(fields::EXPRESSION)
-            .required("expression is not specified");
+fn validate_policy(policy: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+    let spec = policy.at(fields::SPEC);
+    policy::validate_match(&spec);
+    policy::validate_conditions(&spec, old);
+    let mut compiler = match spec.at(fields::VARIABLES).is_empty() {
+        true => Compiler::default(),
+        false => Compiler::with_composition(),
+    };
+    policy::validate_variables(&spec, &mut compiler);
+    let (rules, annotations) = (spec.at(fields::VALIDATIONS), spec.at(fields::AUDIT_ANNOTATIONS));
+    if rules.is_empty() && annotations.is_empty() {
+        let why = "validations or auditAnnotations must contain at least one item";
+        rules.required(why);
+        annotations.required(why);
     }
-    for field in [fields::MESSAGE_EXPRESSION, fields::MESSAGE] {
-        let value = rule.at(field);
-        if !value.is_empty() && value.str().trim().is_empty() {
-            value.invalid("must be non-empty if specified");
-        } else if field == fields::MESSAGE && value.str().trim().contains(['\n', '\r']) {
-            value.invalid("must not contain line breaks");
-        }
+    let optional = policy::optional_variables(&spec);
+    for rule in rules.items() {
+        validate_rule(&rule, &compiler, optional);
+    }
+    validate_annotations(policy, &compiler, optional);
+}
+
+fn validate_rule(rule: &FieldRef<'_>, compiler: &Compiler, optional: OptionalVariables) {
+    let expression = rule.at(fields::EXPRESSION);
+    match expression.str().trim().is_empty() {
+        true => expression.required("expression is not specified"),
+        false => compiler.validate(&expression, expression.str(), optional, ResultType::Bool),
+    }
+    let message = rule.at(fields::MESSAGE_EXPRESSION);
+    if is_blank(&message) {
+        message.invalid("must be non-empty if specified");
+    } else if !message.is_empty() {
+        let optional = OptionalVariables {
+            authorizer: false,
+            ..optional
+        };
+        compiler.validate(&message, message.str(), optional, ResultType::String);
+    }
+    let message = rule.at(fields::MESSAGE);
+    if is_blank(&message) {
+        message.invalid("must be non-empty if specified");
+    } else if message.str().trim().contains(['\n', '\r']) {
+        message.invalid("must not contain line breaks");
     }
     rule.at(fields::REASON).one_of(REASONS);
 }
 
-fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
+fn is_blank(text: &FieldRef<'_>) -> bool {
+    !text.is_empty() && text.str().trim().is_empty()
+}
+
+fn validate_annotations(policy: &FieldRef<'_>, compiler: &Compiler, optional: OptionalVariables) {
+    let annotations = policy.at(fields::SPEC).at(fields::AUDIT_ANNOTATIONS);
+    let name = policy.at(fields::METADATA).at(fields::NAME).str();
     if annotations.len() > MAX_ANNOTATIONS {
         annotations.invalid(&format!(
             "must not have more than {MAX_ANNOTATIONS} auditAnnotations"
@@ -95,14 +124,19 @@ fn validate_annotations(annotations: &FieldRef<'_>, policy: &str) {
     let mut seen: HashSet<&str> = HashSet::new();
     for annotation in annotations.items() {
         let key = annotation.at(fields::KEY);
-        let full = format!("{policy}/{}", key.str());
-        name::report(&full, name::check_qualified_name(&full), key.errors());
+        let full = format!("{name}/{}", key.str());
+        match name.is_empty() {
+            true => key.invalid("requires metadata.name be non-empty"),
+            false => name::report(&full, name::check_qualified_name(&full), key.errors()),
+        }
         let value = annotation.at(fields::VALUE_EXPRESSION);
-        let bytes = value.str().trim().len();
-        if bytes == 0 {
+        let source = value.str().trim();
+        if source.is_empty() {
             value.required("valueExpression is not specified");
-        } else if bytes > VALUE_BYTES {
+        } else if source.len() > VALUE_BYTES {
             value.required(&format!("must not exceed {VALUE_BYTES} bytes in length"));
+        } else if let Err(error) = compiler.compile(source, optional, ResultType::StringOrNull) {
+            error.report(&value, value.str());
         }
         if !seen.insert(key.str()) {
             key.duplicate();

@@ -35,9 +35,13 @@ pub(super) fn validate(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) {
     before.sort_unstable();
     before.dedup();
     let may_repeat = before.len() < had;
+    let keeps_conditions = keeps_conditions(webhooks, old);
     let mut seen: HashSet<&str> = HashSet::new();
     for webhook in webhooks.items() {
         validate_one(&webhook, old);
+        if !keeps_conditions {
+            conditions::validate(&webhook.at(fields::MATCH_CONDITIONS), false);
+        }
         validate_versions(&webhook.at(fields::ADMISSION_REVIEW_VERSIONS), old);
         let name = webhook.at(fields::NAME);
         let is_new = seen.insert(name.str());
@@ -68,7 +72,15 @@ fn validate_one(webhook: &FieldRef<'_>, old: &FieldRef<'_>) {
         webhook.at(fields::REINVOCATION_POLICY).one_of(REINVOCATIONS);
     }
     client_config::validate(&webhook.at(fields::CLIENT_CONFIG));
-    conditions::validate(&webhook.at(fields::MATCH_CONDITIONS));
+}
+
+/// Whether an update changes no match conditions, so that they stay as they are, valid or not.
+fn keeps_conditions(webhooks: &FieldRef<'_>, old: &FieldRef<'_>) -> bool {
+    let is_same = |(new, old): (FieldRef<'_>, FieldRef<'_>)| {
+        new.at(fields::MATCH_CONDITIONS)
+            .is_same(&old.at(fields::MATCH_CONDITIONS))
+    };
+    webhooks.len() == old.len() && webhooks.items().zip(old.items()).all(is_same)
 }
 
 fn validate_name(name: &FieldRef<'_>) {

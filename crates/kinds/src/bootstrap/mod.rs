@@ -77,6 +77,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The bootstrap objects of a server of these kinds, and those that describe the server.
 pub fn objects(kinds: &Kinds, server: Option<&ServerInfo>) -> Vec<BootstrapObject> {
     let mut objects = cluster_objects(kinds);
+    if server.is_none_or(|server| server.has_default_accounts) {
+        objects.extend(default_accounts());
+    }
     objects.extend(server.map(server_objects::objects).unwrap_or_default());
     objects
 }
@@ -88,11 +91,6 @@ fn cluster_objects(kinds: &Kinds) -> Vec<BootstrapObject> {
         recheck: Recheck::CreateEvery(MINUTE),
         ..bootstrap_object(namespace(name))
     }));
-    // The service account controller creates them again.
-    objects.extend(NAMESPACES.iter().map(|namespace| BootstrapObject {
-        field_manager: CONTROLLER_MANAGER,
-        ..bootstrap_object(default_account(namespace))
-    }));
     objects.extend(PRIORITY_CLASSES.iter().map(priority_class).map(bootstrap_object));
     objects.extend(flow_control::all().into_iter().map(|object| BootstrapObject {
         field_manager: FLOW_CONTROL_PRODUCER,
@@ -102,6 +100,14 @@ fn cluster_objects(kinds: &Kinds) -> Vec<BootstrapObject> {
     objects.extend(roles::all().into_iter().map(bootstrap_object));
     objects.extend(api_services(kinds).into_iter().map(bootstrap_object));
     objects
+}
+
+/// The ServiceAccounts of the bootstrap namespaces. The service account controller creates them again.
+fn default_accounts() -> impl Iterator<Item = BootstrapObject> {
+    NAMESPACES.iter().map(|namespace| BootstrapObject {
+        field_manager: CONTROLLER_MANAGER,
+        ..bootstrap_object(default_account(namespace))
+    })
 }
 
 /// An object that the API server writes at its start.

@@ -17,6 +17,9 @@ pub struct ServerInfo {
     /// The advertised address.
     pub address: IpAddr,
     pub port: u16,
+    /// Whether the bootstrap namespaces get their ServiceAccount `default` at startup. kube-apiserver alone, without
+    /// kube-controller-manager, creates none.
+    pub has_default_accounts: bool,
     /// The range of cluster IPs.
     pub service_cidr: Cidr,
     /// The CA of client certificates, as PEM.

@@ -30,7 +30,7 @@ use setpoint_registry_api::WebhookClient;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{Kind, WebhookConversion};
 
-use crate::large_requests::{LARGE_BYTES, outside_slot};
+use crate::large_requests::LARGE_BYTES;
 use cache::{Batch, ConvertedObjects, Lookup};
 use metrics::ConversionMetrics;
 
@@ -77,7 +77,7 @@ impl Conversions {
         let lookups = self.look_up(kind, objects);
         let batches: Vec<Batch> = cache::distinct_batches(&lookups);
         let mut reviews = stream::iter(batches).buffer_unordered(MAX_CONCURRENT_REVIEWS);
-        outside_slot(async { while reviews.next().await.is_some() {} }).await;
+        while reviews.next().await.is_some() {}
         drop(reviews);
         let mut converted = Vec::with_capacity(lookups.len());
         for lookup in lookups {
@@ -128,7 +128,7 @@ impl Conversions {
             return Ok(empty);
         }
         let request = review::Request::new(vec![tree.clone()], api_version);
-        let mut converted = outside_slot(review::send(self, conversion, request)).await;
+        let mut converted = review::send(self, conversion, request).await;
         converted.pop().expect("there is a result for each object")
     }
 }

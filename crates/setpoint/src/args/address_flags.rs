@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct AddressFlags {
     /// The IP address on which to serve; the address of --listen.
     #[arg(long, value_name = "ADDR", conflicts_with = "listen")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ArgAction;
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct AuthenticationFlags {
     /// Whether requests without credentials are made by the user `system:anonymous`. Always false if AlwaysAllow is in
     /// --authorization-mode [default: true].
@@ -34,7 +34,7 @@ pub(crate) struct AuthenticationFlags {
 }
 
 /// Flags of the OpenID provider.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct OidcFlags {
     /// The URL of the OpenID issuer, of the scheme https.
     #[arg(

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct AuthorizationFlags {
     /// Ordered list of authorizers: AlwaysAllow, AlwaysDeny, Node, RBAC, Webhook [default: Node,RBAC].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

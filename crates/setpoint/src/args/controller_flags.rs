@@ -8,7 +8,7 @@ use setpoint_controllers as controllers;
 use setpoint_values::Cidr;
 
 /// The flags of the controllers.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Controllers")]
 pub(crate) struct ControllerFlags {
     /// Should CIDRs for pods be allocated and set on nodes. Requires `--cluster-cidr`.

@@ -1,7 +1,7 @@
 //! Flags of flow control: how many requests execute at once.
 
 /// The flags of flow control, with kube-apiserver's names and defaults.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Flow control")]
 pub(crate) struct FlowControlFlags {
     /// Limit requests by priority levels with fair queues (API priority and fairness). If false, only

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct KubeletFlags {
     /// The CA bundle that verifies the serving certificates of kubelets, PEM. Without it they are not verified.
     #[arg(long, value_name = "PATH")]

@@ -3,7 +3,7 @@
 use setpoint_api::Quantity;
 
 /// The flags of the limits.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitFlags {
     /// Memory of the process above which expensive requests (large bodies, lists of everything, applies) get 429, such as

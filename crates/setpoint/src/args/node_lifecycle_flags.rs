@@ -5,7 +5,7 @@ use std::time::Duration;
 use setpoint_controllers::node_lifecycle::Settings;
 
 /// The flags of the node lifecycle controller.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Node lifecycle")]
 pub(crate) struct NodeLifecycleFlags {
     /// How long a node may be silent before its conditions become Unknown.

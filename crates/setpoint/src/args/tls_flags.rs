@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The flags of the serving certificates.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsFlags {
     /// File containing the default x509 certificate for HTTPS, with those of intermediate CAs after it. It is read again

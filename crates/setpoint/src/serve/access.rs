@@ -23,6 +23,7 @@ mod jwt;
 mod reload;
 mod remote;
 
+pub(super) use issuer::open as open_issuer;
 pub(super) use reload::Reload;
 
 /// The timeout of webhook calls, if no other is configured.
@@ -31,13 +32,12 @@ const WEBHOOK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// Builds the access control on the server's caches.
 pub(super) fn open(
     args: &Up,
-    pki: &Path,
+    issuer: Arc<Issuer>,
     caches: &Arc<dyn Caches>,
     clock: &Arc<dyn Clock>,
     uses: &TokenUses,
 ) -> Result<(AccessControl, Reload)> {
     let flags = &args.authentication_flags;
-    let issuer = Arc::new(issuer::open(&args.service_account_flags, pki, clock.now())?);
     let authentication = jwt::config(flags, &issuer)?;
     let jwt = jwt::authenticators(flags, &authentication, &issuer, clock)?;
     let authorizers = authorizers::configs(&args.authorization_flags)?;

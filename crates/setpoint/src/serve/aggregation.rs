@@ -6,18 +6,16 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use setpoint_api::{ApiVerb, Clock, Serve};
 use setpoint_apiserver::Aggregator;
-use setpoint_apiserver::aggregate::{Remote, Router, ServiceReference, TlsTrust};
+use setpoint_apiserver::aggregate::{ProxyClientIdentity, Remote, Router, ServiceReference, TlsTrust};
 use setpoint_apiserver::connect::BackendAddress;
 use setpoint_client::Http;
 use setpoint_controllers::Resource;
 use setpoint_controllers::api_service::{
     AggregatorHooks, AvailabilityMetrics, RemoteApiService, ServiceResolver,
 };
-use setpoint_pki::Pki;
 use setpoint_registry::Registry;
+use setpoint_runtime::Caches;
 use tokio_util::sync::CancellationToken;
-
-use super::identity;
 
 /// The aggregator and the handles that other components have of it.
 pub(super) struct Aggregation {
@@ -28,20 +26,12 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    pub(super) fn open(pki: &Pki, registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let resolver = ServiceResolver::new(&**registry).context("the registry has no Service cache")?;
-        let resolve = move |service: &ServiceReference| {
-            let endpoint = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
-            endpoint.map(|(host, port)| BackendAddress {
-                secure: true,
-                host,
-                port,
-                resolved: Vec::new(),
-                node: None,
-            })
-        };
-        let identity = Some(identity::front_proxy(pki)?);
-        let aggregator = Aggregator::new(identity, clock.clone(), Box::new(resolve));
+    pub(super) fn open(
+        identity: ProxyClientIdentity,
+        registry: &Arc<Registry>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let aggregator = Aggregator::new(Some(identity), clock.clone(), service_resolver(&**registry)?);
         let remote = Http::with_transport(aggregator.transport(), clock.clone());
         let serve = Router {
             aggregator: aggregator.clone(),
@@ -67,6 +57,23 @@ impl Aggregation {
             },
         )
     }
+}
+
+/// Resolves Services to their endpoints, as the caches have them.
+pub(super) fn service_resolver(
+    caches: &dyn Caches,
+) -> Result<setpoint_apiserver::aggregate::ServiceResolver> {
+    let resolver = ServiceResolver::new(caches).context("there is no cache of Services")?;
+    Ok(Box::new(move |service: &ServiceReference| {
+        let endpoint = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
+        endpoint.map(|(host, port)| BackendAddress {
+            secure: true,
+            host,
+            port,
+            resolved: Vec::new(),
+            node: None,
+        })
+    }))
 }
 
 /// Refreshes the discovery of aggregated API servers until stopped.

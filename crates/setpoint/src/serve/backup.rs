@@ -9,8 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use setpoint_api::{ApiVerb, HttpVerb, Status, User};
-use setpoint_apiserver::{Body, ByteStream, CustomRoute, RouteFuture};
-use setpoint_auth::AccessControl;
+use setpoint_apiserver::{Body, ByteStream, CustomRoute, RouteFuture, RouteRequest, RouteResponse};
 use setpoint_auth::authorize::{AccessTarget, Attributes, Authorize};
 use setpoint_cli::store::BACKUP_PATH;
 use setpoint_store::Store;
@@ -28,12 +27,12 @@ const MAX_BACKUPS: usize = 1;
 const RETRY_SECONDS: u32 = 10;
 
 /// The route of the backup. The file is written to the data directory and unlinked before it is sent.
-pub(super) fn route(store: &Store, data_dir: &DataDir, access: &AccessControl) -> CustomRoute {
-    let (store, dir, authorizer) = (store.clone(), data_dir.dir.clone(), access.authorizer.clone());
+pub(super) fn route(store: &Store, data_dir: &DataDir) -> CustomRoute {
+    let (store, dir) = (store.clone(), data_dir.dir.clone());
     let count = AtomicU64::new(0);
     let slots = Arc::new(Semaphore::new(MAX_BACKUPS));
-    let handler = move |user: &User| -> RouteFuture {
-        let slot = match admit(&*authorizer, user, &slots) {
+    let handler = move |request: RouteRequest<'_>| -> RouteFuture {
+        let slot = match admit(request.authorize, request.user, &slots) {
             Ok(slot) => slot,
             Err(status) => return Box::pin(async { Err(status) }),
         };
@@ -42,11 +41,13 @@ pub(super) fn route(store: &Store, data_dir: &DataDir, access: &AccessControl) -
         let store = store.clone();
         Box::pin(async move {
             let streamed = stream_backup(&store, &file, slot).await;
-            streamed.map_err(Status::internal)
+            streamed.map(RouteResponse::bytes).map_err(Status::internal)
         })
     };
     CustomRoute {
         path: BACKUP_PATH,
+        subpaths: false,
+        verbs: &[HttpVerb::Get],
         handler: Box::new(handler),
     }
 }

@@ -19,13 +19,14 @@ use setpoint_pki::{CertKeyPair, CertificateInfo, DynamicFiles, Pki};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::access;
 use super::client_authentication::ClientAuthentication;
+use super::credentials::{self, Credentials};
 use super::data_dir::DataDir;
-use super::identity;
 use super::kubeconfig::{self, KubeconfigServer, WrittenKubeconfig};
 use super::service_account_keys::ServiceAccountKeys;
 use super::serving_files::ServingFiles;
-use crate::args::{ServiceAccountFlags, Up};
+use crate::args::{AggregationFlags, ServiceAccountFlags, Up};
 
 /// How often files are read again (upstream: `FileRefreshDuration`).
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -44,6 +45,7 @@ pub(super) struct Certificates {
     /// The CAs of client certificates besides the cluster's own.
     clients: Arc<ClientAuthentication>,
     service_account_flags: ServiceAccountFlags,
+    aggregation_flags: AggregationFlags,
     /// The CA of `--cluster-signing-cert-file`.
     signing: Option<SigningFiles>,
     tls: Arc<DynamicTls>,
@@ -70,7 +72,8 @@ pub(super) struct CertificateUsers {
 impl Certificates {
     /// Reads all certificates. Those that the server issues are created if they do not exist.
     pub(super) fn open(args: &Up, dir: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let pki = Pki::open(dir, args.certificate_address(), PROXY_NAME, clock.now())?;
+        let aggregation_flags = args.aggregation_flags.clone();
+        let pki = open_pki(dir, args.certificate_address(), &aggregation_flags, clock.now())?;
         let clients = Arc::new(ClientAuthentication::open(&args.authentication_flags)?);
         let serving = ServingFiles::open(&args.tls_flags).context("cannot use the serving certificate")?;
         let flags = &args.controller_flags;
@@ -89,6 +92,7 @@ impl Certificates {
             serving,
             clients,
             service_account_flags: args.service_account_flags.clone(),
+            aggregation_flags,
             signing,
             tls,
             controllers,
@@ -96,13 +100,17 @@ impl Certificates {
         })
     }
 
-    pub(super) fn pki(&self) -> &Pki {
-        &self.pki
-    }
-
-    /// The CAs of client certificates besides the cluster's own.
-    pub(super) fn clients(&self) -> Arc<ClientAuthentication> {
-        self.clients.clone()
+    /// The credentials of the cluster.
+    pub(super) fn credentials(&self, args: &Up) -> Result<Credentials> {
+        let issuer = access::open_issuer(&args.service_account_flags, &self.dir, self.clock.now())?;
+        Ok(Credentials {
+            issuer: Arc::new(issuer),
+            client_authorities: self.tls.client_authorities(),
+            request_headers: self.clients.request_headers()?,
+            request_header_info: self.clients.request_header_info(),
+            proxy: self.pki.proxy.clone(),
+            certificates: self.controllers.subscribe(),
+        })
     }
 
     /// The TLS configuration of the API server.
@@ -122,11 +130,6 @@ impl Certificates {
             has_user_certificate: self.serving.replaces_default(),
         };
         kubeconfig::write(args, data_dir, &self.pki, server)
-    }
-
-    /// The certificates that controllers use, now and later.
-    pub(super) fn for_controllers(&self) -> watch::Receiver<ClusterCertificates> {
-        self.controllers.subscribe()
     }
 
     /// Reads the files again and again until stopped.
@@ -178,7 +181,7 @@ impl Certificates {
 
     /// Reads the certificates that the server issues, and renews those that are due.
     fn reopen(&mut self) -> Result<()> {
-        let pki = Pki::open(&self.dir, self.listen, PROXY_NAME, self.clock.now())?;
+        let pki = open_pki(&self.dir, self.listen, &self.aggregation_flags, self.clock.now())?;
         if pki.server != self.pki.server {
             tracing::info!("the serving certificate was renewed");
         }
@@ -199,7 +202,7 @@ impl Certificates {
     fn replace_proxy(&self, users: &CertificateUsers) -> Result<()> {
         users
             .aggregator
-            .replace_identity(identity::front_proxy(&self.pki)?);
+            .replace_identity(credentials::proxy_client(&self.pki.proxy)?);
         Ok(())
     }
 
@@ -247,6 +250,21 @@ impl SigningFiles {
         }
         Ok(())
     }
+}
+
+/// The certificates that the server issues. The client certificate for aggregated API servers may be the user's.
+fn open_pki(dir: &Path, listen: IpAddr, flags: &AggregationFlags, now: Timestamp) -> Result<Pki> {
+    let mut pki = Pki::open(dir, listen, PROXY_NAME, now)?;
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    if let (Some(certificate), Some(key)) = (&flags.proxy_client_cert_file, &flags.proxy_client_key_file) {
+        pki.proxy = CertKeyPair {
+            certificate: read(certificate)?,
+            key: read(key)?,
+        };
+    }
+    Ok(pki)
 }
 
 /// The certificates that controllers use. CertificateSigningRequests are signed by the CA of

@@ -20,19 +20,44 @@ const INTERRUPTED: i32 = 130;
 pub(super) struct Components {
     running: JoinSet<(&'static str, Result<()>)>,
     stop: CancellationToken,
+}
+
+/// The signals that end the process.
+#[derive(Debug)]
+pub(super) struct Signals {
     interrupts: Signal,
     terminations: Signal,
 }
 
-impl Components {
-    /// Listens for SIGINT and SIGTERM from now on, so that none is lost before `wait`.
-    pub(super) fn new(stop: CancellationToken) -> Result<Self> {
+// === impl Signals ===
+
+impl Signals {
+    /// Listens for SIGINT and SIGTERM from now on, so that none is lost before they are waited for.
+    pub(super) fn listen() -> Result<Self> {
         Ok(Self {
-            running: JoinSet::new(),
-            stop,
             interrupts: signal(SignalKind::interrupt()).context("cannot listen for interrupts")?,
             terminations: signal(SignalKind::terminate()).context("cannot listen for termination")?,
         })
+    }
+
+    /// Resolves with the next signal.
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupts.recv() => {}
+            _ = self.terminations.recv() => {}
+        }
+    }
+}
+
+// === impl Components ===
+
+impl Components {
+    /// No components yet. They run until the token is cancelled.
+    pub(super) fn new(stop: CancellationToken) -> Self {
+        Self {
+            running: JoinSet::new(),
+            stop,
+        }
     }
 
     /// Starts a component. It runs until its token is cancelled.
@@ -45,21 +70,26 @@ impl Components {
     }
 
     /// Waits for a signal or until a component ends, then stops all components. Returns the error of the first to end.
-    pub(super) async fn wait(mut self, clock: &Arc<dyn Clock>) -> Result<()> {
+    pub(super) async fn wait(mut self, signals: &mut Signals, clock: &Arc<dyn Clock>) -> Result<()> {
         let outcome = tokio::select! {
-            _ = self.interrupts.recv() => Ok(()),
-            _ = self.terminations.recv() => Ok(()),
+            () = signals.next() => Ok(()),
             Some(ended) = self.running.join_next() => Err(early_exit_error(ended)),
         };
+        tokio::select! {
+            () = self.stop_all(clock) => {}
+            _ = signals.interrupts.recv() => std::process::exit(INTERRUPTED),
+        }
+        outcome
+    }
+
+    async fn stop_all(&mut self, clock: &Arc<dyn Clock>) {
         self.stop.cancel();
         let stopped = async { while self.running.join_next().await.is_some() {} };
         tokio::select! {
             () = stopped => {}
             () = clock.sleep(GRACE) => tracing::warn!("some components did not stop within {} ms", GRACE.as_millis()),
-            _ = self.interrupts.recv() => std::process::exit(INTERRUPTED),
         }
         self.running.shutdown().await;
-        outcome
     }
 }
 
@@ -84,22 +114,29 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_component_that_fails_stops_the_others() {
-        let mut components = Components::new(CancellationToken::new()).unwrap();
+        let mut components = Components::new(CancellationToken::new());
         components.start("well", |stop| async move {
             stop.cancelled().await;
             Ok(())
         });
         components.start("broken", |_| async { Err(anyhow!("no disk")) });
-        let error = components.wait(&clock()).await.unwrap_err();
+        let error = components
+            .wait(&mut Signals::listen().unwrap(), &clock())
+            .await
+            .unwrap_err();
         assert_eq!(format!("{error:#}"), "broken failed: no disk");
     }
 
     #[tokio::test]
     async fn a_component_that_ends_without_an_error_has_failed() {
-        let mut components = Components::new(CancellationToken::new()).unwrap();
+        let mut components = Components::new(CancellationToken::new());
         components.start("short", |_| async { Ok(()) });
         assert_eq!(
-            components.wait(&clock()).await.unwrap_err().to_string(),
+            components
+                .wait(&mut Signals::listen().unwrap(), &clock())
+                .await
+                .unwrap_err()
+                .to_string(),
             "short ended unexpectedly"
         );
     }

@@ -13,17 +13,17 @@ use setpoint_values::Cidr;
 
 use crate::args::{ControllerFlags, Up};
 use crate::serve::aggregation::{self, Aggregation};
-use crate::serve::certificates::Certificates;
+use crate::serve::credentials::Credentials;
 
 /// The configuration of all controllers.
 pub(super) fn controller_config(
     args: &Up,
-    certificates: &Certificates,
+    credentials: &Credentials,
     (registry, aggregation): (&Arc<Registry>, &Aggregation),
     (access, uses): (&AccessControl, TokenUses),
 ) -> Result<Config> {
     let services = args.service_cluster_ip_range.to_string();
-    let certificate_changes = certificates.for_controllers();
+    let certificate_changes = credentials.certificates.clone();
     let current = certificate_changes.borrow().clone();
     Ok(Config {
         resources: served_resources(registry, aggregation),

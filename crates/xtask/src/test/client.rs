@@ -51,31 +51,23 @@ pub(super) fn node(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> 
 }
 
 pub(super) fn client_go(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
-    let program = context.build_dir("client-go").join("suite");
-    run(Command::new(context.program()?)
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(context.suite("client-go")))?;
-    Ok(vec![program.into()])
+    Ok(vec![context.build_go("client-go")?.into()])
+}
+
+/// The suite starts the program itself, as envtest does.
+pub(super) fn envtest(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    let setpoint = context.target.join("debug/setpoint");
+    Ok(vec![context.build_go("envtest")?.into(), setpoint.into()])
 }
 
 /// The CustomResourceDefinitions are downloaded, too, as Go modules.
 pub(super) fn crds(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
-    let go = context.program()?;
-    let (program, corpus) = (
-        context.build_dir("crds").join("suite"),
-        context.build_dir("crds").join("corpus.json"),
-    );
-    run(Command::new(go)
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(context.suite("crds")))?;
+    let program = context.build_go("crds")?;
+    let corpus = context.build_dir("crds").join("corpus.json");
     run(Command::new(&program)
         .arg("fetch")
         .arg(&corpus)
-        .env("SETPOINT_GO", go))?;
+        .env("SETPOINT_GO", context.program()?))?;
     Ok(vec![program.into(), corpus.into()])
 }
 
@@ -97,6 +89,17 @@ impl SuiteContext<'_> {
 
     fn build_dir(&self, name: &str) -> PathBuf {
         self.target.join("e2e").join(name)
+    }
+
+    /// Builds a suite in Go. Returns its program.
+    fn build_go(&self, name: &str) -> Result<PathBuf, String> {
+        let program = self.build_dir(name).join("suite");
+        run(Command::new(self.program()?)
+            .args(["build", "-o"])
+            .arg(&program)
+            .arg(".")
+            .current_dir(self.suite(name)))?;
+        Ok(program)
     }
 
     fn program(&self) -> Result<&Path, String> {

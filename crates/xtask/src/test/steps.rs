@@ -79,6 +79,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
         Step::client("client-go", &[component::GO], client::client_go),
+        Step::client("envtest", &[component::GO], client::envtest),
         Step::client("crds", &[component::GO], client::crds),
         Step::client("kube-rs", &[], client::kube_rs),
     ])

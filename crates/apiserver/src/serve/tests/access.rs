@@ -8,6 +8,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::filters::audit::Audit;
 
 #[tokio::test]
 async fn a_user_whose_name_is_not_ascii_is_impersonated() {
@@ -77,7 +78,7 @@ async fn an_invalid_timeout_is_audited() {
     let policy = Policy::parse(policy).unwrap();
     let authority = TestCa::new();
     let config = Config {
-        audit: Some(Audit { policy, log }),
+        audit: Some(Arc::new(Audit { policy, log })),
         ..config(&authority)
     };
     let mut server = start(authority, config).await;

@@ -16,7 +16,7 @@ const MIN_MAX_EXPIRATION: Duration = Duration::from_secs(3600);
 const MAX_MAX_EXPIRATION: Duration = Duration::from_secs(1 << 32);
 
 /// The issuer that the flags describe.
-pub(super) fn open(flags: &ServiceAccountFlags, pki: &Path, now: Timestamp) -> Result<Issuer> {
+pub(in crate::serve) fn open(flags: &ServiceAccountFlags, pki: &Path, now: Timestamp) -> Result<Issuer> {
     check(flags)?;
     let (signing, others) = ServiceAccountKeys::new(pki, flags).read(now)?;
     let issuers = &flags.service_account_issuer;

@@ -1,0 +1,135 @@
+//! The program as `kube-apiserver`, for test suites that start a control plane of kube-apiserver and etcd (envtest).
+//!
+//! It accepts kube-apiserver's command line, converts it to the arguments of `setpoint up`, and serves without nodes and,
+//! unless the user names some, without the controllers of kube-controller-manager. The objects are in the data directory
+//! of the process that serves `--etcd-servers`. Start reading at `run`; `flags` has what becomes of each flag.
+
+mod cert_dir;
+mod controllers;
+mod etcd_servers;
+mod flags;
+mod up_arguments;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use setpoint_api::{Clock, SystemClock};
+use setpoint_apiserver::version::Version;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::args::Up;
+use crate::flag_set::{self, Flag, Values};
+use crate::{log, serve};
+
+/// kube-apiserver's default of `--etcd-prefix`.
+const DEFAULT_PREFIX: &str = "/registry";
+
+/// Runs kube-apiserver with these arguments. Errors are printed as kube-apiserver prints them.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let outcome = match parse(arguments) {
+        Err(error) => Err(error),
+        Ok(values) if values.bool("help") == Some(true) || values.bool("h") == Some(true) => {
+            print!("{}", help());
+            Ok(())
+        }
+        Ok(values) => match values.text("version") {
+            Some("true") => {
+                println!("Kubernetes {}", Version::client().git_version);
+                Ok(())
+            }
+            Some("raw") => {
+                println!("{:?}", Version::client());
+                Ok(())
+            }
+            _ => start(&values),
+        },
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Values> {
+    let (values, positional) = flag_set::parse(&flags::all(), arguments)?;
+    anyhow::ensure!(
+        positional.is_empty(),
+        "\"kube-apiserver\" does not take any arguments, got [{}]",
+        positional
+            .iter()
+            .map(|argument| format!("{argument:?}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    );
+    if let Some(name) = flags::find_unsupported(&values) {
+        anyhow::bail!("--{name} is not supported by Setpoint");
+    }
+    Ok(values)
+}
+
+/// Serves until stopped.
+fn start(values: &Values) -> Result<()> {
+    let variable = std::env::var(controllers::VARIABLE).ok();
+    let controllers = controllers::selection(values, variable.as_deref());
+    let up = up_arguments::from_flags(values, &controllers)?;
+    log::start_at(up.log_format, level(values));
+    Version::report(up.version.clone(), up.version_git_commit.clone());
+    serve::runtime()?.block_on(serve_on_etcd(values, up))
+}
+
+async fn serve_on_etcd(values: &Values, mut up: Up) -> Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let shared = etcd_servers::data_dir(&values.list("etcd-servers"), &clock).await?;
+    let prefix = values.text("etcd-prefix").unwrap_or(DEFAULT_PREFIX);
+    let data_dir = etcd_servers::prefix_dir(&shared, prefix);
+    let serving = up.certificate_address();
+    let cert_dir = PathBuf::from(values.text("cert-dir").unwrap_or(cert_dir::DEFAULT));
+    setpoint_store::open_private_dir(&data_dir)?;
+    let pki = data_dir.join("pki");
+    cert_dir::use_certificate(&mut up.tls_flags, &cert_dir, &pki, serving, clock.now())?;
+    up.data_dir = Some(data_dir);
+    serve::up(up).await
+}
+
+/// The log level of `--v`.
+fn level(values: &Values) -> LevelFilter {
+    match values
+        .text("v")
+        .and_then(|text| text.parse::<i64>().ok())
+        .unwrap_or(0)
+    {
+        ..=1 => LevelFilter::WARN,
+        2..=3 => LevelFilter::INFO,
+        4..=5 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    }
+}
+
+/// The help text. envtest looks for flags in it, each at the start of a line.
+fn help() -> String {
+    let section = |title: &str, flags: &[Flag]| {
+        let lines: String = flags
+            .iter()
+            .map(|flag| format!("      --{}\n", flag.name))
+            .collect();
+        format!("{title}:\n\n{lines}\n")
+    };
+    let mut text =
+        "Setpoint as kube-apiserver, for test suites: Kubernetes' API without nodes and controllers.\n\n\
+                    Usage:\n  kube-apiserver [flags]\n\n"
+            .to_owned();
+    let used = [flags::HANDLED, flags::FORWARDED].concat();
+    text.push_str(&section("Flags", &used));
+    text.push_str(&section(
+        "Flags that kube-apiserver does not have (a list as in kube-controller-manager, or `all`; SETPOINT_CONTROLLERS \
+         sets it, too)",
+        flags::ADDED,
+    ));
+    text.push_str(&section("Flags without effect", flags::IGNORED));
+    text
+}

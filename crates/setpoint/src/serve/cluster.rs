@@ -1,0 +1,234 @@
+//! [`Cluster`]: one cluster as a value: its registry, access control, admission, aggregation and controllers, built from
+//! flags, caches and credentials. A process has one, and further ones if it hosts clusters; none has state outside.
+//!
+//! Start reading at [`Cluster::open`], which is the list of its parts in the order in which they depend on each other.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use setpoint_admission::Chain;
+use setpoint_api::Clock;
+use setpoint_apiserver::metrics::{MetricsSource, ProcessMetrics};
+use setpoint_apiserver::{Aggregator, Audit, CustomRoute, HttpsWebhookClient, View};
+use setpoint_auth::{AccessControl, Issuer};
+use setpoint_controllers::serviceaccount_tokens::TokenUses;
+use setpoint_kinds::bootstrap::{self, ServerInfo};
+use setpoint_registry::{Registry, WatchCaches};
+use setpoint_registry_api::VirtualResource;
+use setpoint_runtime::{Caches, Manager};
+use setpoint_strategy::BootstrapObject;
+use tokio_util::sync::CancellationToken;
+
+use super::access::{self, Reload};
+use super::aggregation::{self, Aggregation};
+use super::component_statuses::VirtualResources;
+use super::components::Components;
+use super::control_plane::{self, Selection};
+use super::controller_config::controller_config;
+use super::credentials::Credentials;
+use super::{access_checker, checks, flow_control, kubelet, memory, webhooks};
+use crate::args::Up;
+
+/// What a cluster is built from.
+pub(super) struct ClusterConfig<'a> {
+    pub(super) args: &'a Up,
+    /// The store and the caches of its objects.
+    pub(super) caches: Arc<WatchCaches>,
+    pub(super) credentials: Credentials,
+    /// The address that the server listens on.
+    pub(super) address: SocketAddr,
+    pub(super) audit: Option<Arc<Audit>>,
+    /// Further metrics and non-resource paths.
+    pub(super) metrics_sources: Vec<Arc<dyn MetricsSource>>,
+    pub(super) custom_routes: Vec<CustomRoute>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Cancelled when the cluster stops.
+    pub(super) stop: CancellationToken,
+}
+
+/// A cluster whose components are built and not yet started.
+pub(super) struct Cluster {
+    pub(super) registry: Arc<Registry>,
+    pub(super) view: Arc<View>,
+    pub(super) aggregator: Arc<Aggregator>,
+    pub(super) issuer: Arc<Issuer>,
+    webhook_client: Arc<HttpsWebhookClient>,
+    manager: Manager,
+    reload: Reload,
+}
+
+impl Cluster {
+    pub(super) fn open(config: ClusterConfig<'_>) -> Result<Self> {
+        let ClusterConfig {
+            args,
+            caches,
+            credentials,
+            clock,
+            ..
+        } = &config;
+        let bootstrap = bootstrap::objects(&caches.kinds(), Some(&server_info(&config)));
+        let readers: Arc<dyn Caches> = caches.clone();
+        let uses = TokenUses::default();
+        let issuer = credentials.issuer.clone();
+        let (access, reload) = access::open(args, issuer.clone(), &readers, clock, &uses)?;
+        let webhook_client = webhooks::client(&*readers, clock)?;
+        let clients = (&access, webhook_client.clone());
+        let registry = open_registry(args, caches.clone(), clients, bootstrap, clock)?;
+        let aggregation = Aggregation::open(credentials.proxy_client()?, &registry, clock)?;
+        let mut manager = control_plane::manager(&registry, &aggregation, clock);
+        let controllers = controller_config(args, credentials, (&registry, &aggregation), (&access, uses))?;
+        control_plane::add_components(&mut manager, args, &controllers)?;
+        let view = open_view(config, &registry, &access, &aggregation, &manager)?;
+        Ok(Self {
+            registry,
+            view,
+            aggregator: aggregation.aggregator,
+            webhook_client,
+            issuer,
+            manager,
+            reload,
+        })
+    }
+
+    /// Starts all components of the cluster.
+    pub(super) fn start(self, components: &mut Components) {
+        let Self {
+            registry,
+            view,
+            aggregator,
+            webhook_client,
+            manager,
+            reload,
+            ..
+        } = self;
+        components.start("registry", |stop| async move { Ok(registry.run(stop).await?) });
+        components.start("API server", |stop| async move {
+            view.run(stop).await;
+            Ok(())
+        });
+        components.start("aggregator", |stop| aggregation::run(aggregator, stop));
+        components.start("webhooks", |stop| webhooks::run(webhook_client, stop));
+        components.start("configuration reload", |stop| reload.run(stop));
+        components.start("controllers", |stop| async move { Ok(manager.run(stop).await?) });
+    }
+}
+
+/// The API of the cluster over HTTP.
+fn open_view(
+    config: ClusterConfig<'_>,
+    registry: &Arc<Registry>,
+    access: &AccessControl,
+    aggregation: &Aggregation,
+    manager: &Manager,
+) -> Result<Arc<View>> {
+    let args = config.args;
+    let mut metrics_sources = metrics_sources(registry, manager, aggregation);
+    metrics_sources.extend(config.metrics_sources);
+    Ok(View::new(setpoint_apiserver::Config {
+        serve: registry.clone(),
+        kinds: kinds_provider(registry),
+        authenticate: Box::new(access.authenticate()),
+        authorize: Box::new(access.authorizer.clone()),
+        issuer: Some(access.issuer.clone()),
+        clock: config.clock,
+        client_authorities: config.credentials.client_authorities,
+        request_headers: config.credentials.request_headers,
+        audit: config.audit,
+        connect: Box::new(kubelet::network(&args.kubelet_flags)?),
+        aggregator: aggregation.aggregator.clone(),
+        flow_control: flow_control::config(&args.flow_control_flags, registry.clone())?,
+        checks: checks::all(registry, &config.stop),
+        metrics_sources,
+        custom_routes: config.custom_routes,
+        max_memory: memory::limit(args.limit_flags.max_memory),
+        address: config.address,
+    }))
+}
+
+/// The server's address, service CIDR and CAs, which the registry publishes as objects.
+fn server_info(config: &ClusterConfig<'_>) -> ServerInfo {
+    let certificates = config.credentials.certificates.borrow();
+    ServerInfo {
+        address: config
+            .args
+            .address_flags
+            .advertise_address
+            .unwrap_or(config.address.ip()),
+        port: config.address.port(),
+        has_default_accounts: !config.args.is_kube_apiserver,
+        service_cidr: config.args.service_cluster_ip_range,
+        client_ca: certificates.client_ca.clone(),
+        proxy_ca: certificates.proxy_ca.clone(),
+        request_header: config.credentials.request_header_info.clone(),
+    }
+}
+
+/// The components with metrics, in the order of the page.
+fn metrics_sources(
+    registry: &Arc<Registry>,
+    manager: &Manager,
+    aggregation: &Aggregation,
+) -> Vec<Arc<dyn MetricsSource>> {
+    let context = manager.context();
+    vec![
+        context.metrics.clone(),
+        Arc::new(context.events.clone()),
+        registry.clone(),
+        aggregation.metrics.clone(),
+        Arc::new(ProcessMetrics),
+    ]
+}
+
+/// The configuration of the admission plugins. The simulated nodes run in this process but are restricted to their own
+/// objects (NodeRestriction), unlike its other components.
+fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Config {
+    setpoint_admission::Config {
+        service_cidr: args.service_cluster_ip_range,
+        node_port_range: args.service_node_port_range,
+        node_restriction: true,
+        access: Some(Arc::new(access_checker::AuthorizerAccessChecker(
+            access.authorizer.clone(),
+        ))),
+        enabled: args.enable_admission_plugins.clone(),
+        disabled: args.disable_admission_plugins.clone(),
+    }
+}
+
+fn open_registry(
+    args: &Up,
+    caches: Arc<WatchCaches>,
+    (access, webhooks): (&AccessControl, Arc<HttpsWebhookClient>),
+    bootstrap: Vec<BootstrapObject>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<Registry>> {
+    let rules = admission_config(args, access);
+    rules.check()?;
+    let config = setpoint_registry::Config {
+        bootstrap,
+        admit: Arc::new(access.guard(Chain::standard(&rules))),
+        virtual_resources: virtual_resources(args, &caches, access),
+        webhooks,
+        clock: clock.clone(),
+        event_ttl: args.event_ttl,
+        allow_privileged: args.allow_privileged,
+        caches,
+    };
+    Ok(Registry::new(config))
+}
+
+fn virtual_resources(args: &Up, caches: &WatchCaches, access: &AccessControl) -> Arc<dyn VirtualResource> {
+    let selection = Selection::new(&args.controllers);
+    Arc::new(VirtualResources {
+        reviews: access.reviews(),
+        store: caches.store().clone(),
+        runs_scheduler: selection.scheduler,
+        runs_controllers: selection.controllers,
+    })
+}
+
+/// Returns the kinds that the registry serves at the time of the call.
+fn kinds_provider(registry: &Arc<Registry>) -> setpoint_apiserver::view::KindsProvider {
+    let registry = registry.clone();
+    Box::new(move || registry.kinds())
+}
