@@ -118,7 +118,8 @@ impl<'a> Value<'a> {
 
     pub(crate) const NONE: Value<'static> = Value::Optional(None);
 
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    /// The characters of a string.
+    pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text.as_str()),
             _ => None,
