@@ -65,6 +65,7 @@ struct ErrorList {
     list: Vec<FieldError>,
     /// Length of the paths and messages in the list.
     bytes: usize,
+    warnings: Vec<String>,
 }
 
 /// The field path of a collector, linked from the last step back to the root. Its text is built only for an error.
@@ -250,6 +251,19 @@ impl Errors {
             collected.bytes += error.path.len() + error.message.len();
             collected.list.push(error);
         }
+    }
+
+    /// Adds a warning about the object: a violation that is tolerated.
+    pub fn warn(&self, warning: String) {
+        let mut collected = self.collected.borrow_mut();
+        if collected.bytes < MAX_MESSAGE_BYTES {
+            collected.bytes += warning.len();
+            collected.warnings.push(warning);
+        }
+    }
+
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.collected.borrow_mut().warnings)
     }
 
     /// Whether further errors are not collected.

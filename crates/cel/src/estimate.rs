@@ -243,12 +243,12 @@ impl Estimator<'_> {
         if **variable == *ACCUMULATOR {
             return None;
         }
-        let mut declared = self.variables.get(&**variable)?;
+        // Kubernetes takes any other name, such as that of a type, for the value of the rule.
+        let mut declared = self
+            .variables
+            .get(&**variable)
+            .or_else(|| self.variables.get("self"))?;
         for step in steps {
-            // Keys of maps are strings about which nothing is declared.
-            if &**step == "@keys" {
-                return None;
-            }
             declared = declared.child(step)?;
         }
         declared.max_size.map(|max| Range { min: 0, max })

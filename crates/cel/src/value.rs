@@ -138,6 +138,7 @@ impl<'a> Value<'a> {
 
     pub(crate) const NONE: Value<'static> = Value::Optional(None);
 
+    /// The characters of a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text.as_str()),

@@ -1,4 +1,4 @@
-//! ValueSchema schemas of variables: how the nodes of an object are read as values, and how large they may be.
+//! Schemas of variables: how the nodes of an object are read as values, and how large they may be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +43,13 @@ pub enum ListSemantics {
     /// By the values of these fields.
     Map(Arc<[String]>),
 }
+
+/// The schema of the keys of a map. Kubernetes estimates costs as if keys were empty.
+static KEYS: ValueSchema = ValueSchema {
+    own_type: Type::String,
+    shape: Shape::Scalar,
+    max_size: Some(0),
+};
 
 /// The schema of a value about which nothing is declared.
 pub(crate) static DYN: ValueSchema = ValueSchema {
@@ -113,6 +120,12 @@ impl ValueSchema {
         self
     }
 
+    /// The same value as an optional one. It is bound as the content of [`crate::Value::Optional`].
+    pub fn into_optional(mut self) -> Self {
+        self.own_type = Type::optional(self.own_type);
+        self
+    }
+
     pub fn own_type(&self) -> &Type {
         &self.own_type
     }
@@ -122,7 +135,7 @@ impl ValueSchema {
         match (&self.shape, step) {
             (Shape::List(items, _), "@items") => Some(items),
             (Shape::Map(values), "@values") => Some(values),
-            (Shape::Map(values), _) if !step.starts_with('@') => Some(values),
+            (Shape::Map(_), "@keys") => Some(&KEYS),
             (Shape::Object(fields), _) => fields.get(step).map(|field| &field.declared),
             _ => None,
         }

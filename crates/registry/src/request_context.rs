@@ -121,16 +121,23 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Runs validation of the kind and turns its errors into one status. The first run records no field paths, as they
-    /// are needed only if there are errors; then validation runs again.
+    /// are needed only if there are errors or warnings; then validation runs again.
     pub(crate) fn validate(&self, name: &str, rules: impl Fn(&Errors)) -> Result<(), Status> {
         let errors = Errors::without_paths();
         rules(&errors);
-        if errors.is_empty() {
+        if errors.is_empty() && errors.take_warnings().is_empty() {
             return Ok(());
         }
         let errors = Errors::default();
         rules(&errors);
-        Err(Status::invalid(self.kind.stored_kind(), name, &errors.into_vec()))
+        errors
+            .take_warnings()
+            .into_iter()
+            .for_each(|warning| self.add_warning(warning));
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Status::invalid(self.kind.stored_kind(), name, &errors.into_vec())),
+        }
     }
 
     /// Adds a warning about the body.

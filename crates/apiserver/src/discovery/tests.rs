@@ -229,7 +229,7 @@ pub(crate) fn with_custom(served: &[(&str, &[&str])]) -> ServedApis {
 /// The kinds of a CRD.
 pub(crate) fn custom_kinds(crd: &Value) -> Vec<Arc<dyn setpoint_strategy::Kind>> {
     let stored = StoredCrd::new(&crd.to_string().into());
-    setpoint_strategy::custom::kinds_of(&Arc::new(stored), None)
+    setpoint_strategy::custom::kinds_of(&Arc::new(stored))
 }
 
 #[test]

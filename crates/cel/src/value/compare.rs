@@ -93,6 +93,11 @@ pub(crate) fn has_same_keys(own: &Value<'_>, other: &Value<'_>, keys: &[String])
 
 impl Map<'_> {
     fn equals(&self, other: &Map<'_>) -> bool {
+        if let (Map::Node(own), Map::Node(other)) = (self, other)
+            && let Some(is_equal) = own.equals_object(*other)
+        {
+            return is_equal;
+        }
         self.len() == other.len()
             && self.entries().iter().all(|(key, value)| {
                 let same = other.get(key);

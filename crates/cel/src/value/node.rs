@@ -7,7 +7,7 @@ use setpoint_schema::Tree;
 
 use super::{List, Map, Text, Value};
 use crate::cel_type::Type;
-use crate::value_schema::{DYN, ListSemantics, Shape, ValueSchema};
+use crate::value_schema::{DYN, ListSemantics, Shape, ValueSchema, escape};
 
 /// A node of an object with its declared schema.
 #[derive(Debug, Clone, Copy)]
@@ -72,18 +72,43 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of a field by its name in expressions, or of a key of a map. A field that is null is absent.
+    /// The value of a field by its name in expressions, or of a key of a map. A declared field that is null is absent.
     pub(super) fn field(self, name: &str) -> Option<Value<'a>> {
-        let (name, declared) = match &self.declared.shape {
+        let (tree, declared) = match &self.declared.shape {
             Shape::Object(fields) => {
                 let field = fields.get(name)?;
-                (field.name.as_str(), &field.declared)
+                let tree = self.tree.get(&field.name).filter(|tree| !tree.is_null())?;
+                (tree, &field.declared)
             }
-            Shape::Map(values) => (name, &**values),
-            _ => (name, &DYN),
+            Shape::Map(values) => (self.tree.get(name)?, &**values),
+            _ => (self.tree.get(name)?, &DYN),
         };
-        let tree = self.tree.get(name)?;
         Some(Node { tree, declared }.value())
+    }
+
+    /// Equality with another object of the same declared type; `None` if this is no object with declared fields. Fields
+    /// that are not declared are compared as they are.
+    pub(super) fn equals_object(self, other: Node<'_>) -> Option<bool> {
+        let Shape::Object(fields) = &self.declared.shape else {
+            return None;
+        };
+        let (own, other_map) = (self.tree.as_map()?, other.tree.as_map()?);
+        if own.len() != other_map.len() {
+            return Some(false);
+        }
+        let is_declared = |key: &str| escape(key).is_some_and(|name| fields.contains_key(&name));
+        let declared = fields
+            .keys()
+            .all(|name| match (self.field(name), other.field(name)) {
+                (Some(own), Some(other)) => own.equals(&other),
+                (own, other) => own.is_none() && other.is_none(),
+            });
+        let mut undeclared = own.iter().filter(|(key, _)| !is_declared(key));
+        Some(
+            declared
+                && undeclared
+                    .all(|(key, tree)| other_map.get(key).is_none_or(|other| tree.semantic_eq(other))),
+        )
     }
 
     /// Keys and values. The keys of an object are its field names in expressions.

@@ -1,6 +1,7 @@
 //! The targets: one file each, and its line in [`ALL`].
 
 mod apply;
+mod cel;
 mod der;
 mod json;
 mod kubeconfig;
@@ -27,6 +28,7 @@ pub struct Target {
 /// Every target.
 pub const ALL: &[Target] = &[
     apply::TARGET,
+    cel::TARGET,
     der::TARGET,
     json::TARGET,
     kubeconfig::TARGET,

@@ -6,7 +6,7 @@ use setpoint_strategy::{FieldRef, name};
 const FORM: &str = "; desired format: https://host[/path]";
 
 /// Validates a webhook's `clientConfig`.
-pub(super) fn validate(client: &FieldRef<'_>) {
+pub(crate) fn validate(client: &FieldRef<'_>) {
     let (url, service) = (client.at(fields::URL), client.at(fields::SERVICE));
     match (url.is_set(), service.is_set()) {
         (true, false) => validate_url(&url),

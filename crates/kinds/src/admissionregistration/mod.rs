@@ -15,7 +15,7 @@ pub mod validating_policy_binding;
 pub mod validating_webhooks;
 
 mod binding;
-mod client_config;
+pub(crate) mod client_config;
 mod conditions;
 mod match_resources;
 mod policy;

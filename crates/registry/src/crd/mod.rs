@@ -105,7 +105,7 @@ impl CrdKinds {
             });
         }
         let source = Arc::new(StoredCrd::new(object.json()));
-        let kinds = custom::kinds_of(&source, None);
+        let kinds = custom::kinds_of(&source);
         Some(Self {
             object,
             fingerprint,

@@ -20,14 +20,15 @@ mod path;
 mod pattern;
 mod prune;
 mod ratcheting;
-mod rule_evaluator;
+mod rule;
 mod shape;
 mod validate;
 
+pub use correlation::CorrelatedItems;
 pub use defaulting::DefaultsTooLarge;
 pub use enumeration::Enumeration;
 pub use pattern::Pattern;
-pub use rule_evaluator::{Rule, RuleEvaluator, RuleOutcome};
+pub use rule::Rule;
 pub use validate::{SchemaViolation, ViolationKind};
 
 use std::sync::OnceLock;
@@ -123,6 +124,14 @@ impl Type {
 }
 
 impl Schema {
+    /// A schema that specifies only the type.
+    pub fn of_type(value_type: Type) -> Self {
+        Self {
+            value_type: Some(value_type),
+            ..Self::default()
+        }
+    }
+
     /// The schema of a property.
     pub fn property(&self, name: &str) -> Option<&Schema> {
         let at = match self.properties.len() {
@@ -150,7 +159,7 @@ impl Schema {
     }
 
     /// Whether this is the schema of values under `additionalProperties: true`.
-    pub(crate) fn is_anything(&self) -> bool {
+    pub fn is_anything(&self) -> bool {
         self.value_type.is_none()
             && self.nullable
             && self.preserve_unknown_fields

@@ -7,7 +7,7 @@ use crate::tree::{Map, Tree};
 impl Schema {
     /// Whether the value equals the old one. A value without a schema counts as changed; the order of an associative list
     /// does not matter.
-    pub(super) fn is_unchanged(&self, value: &Tree, old: &Tree) -> bool {
+    pub fn is_unchanged(&self, value: &Tree, old: &Tree) -> bool {
         match (value, old) {
             (Tree::Map(map), Tree::Map(old)) => {
                 map.len() == old.len()

@@ -39,17 +39,6 @@ pub(super) fn is_full(violations: &Violations) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ViolationKind {
     Required,
-    /// Like `Required`, with its own detail.
-    RequiredWithDetail {
-        detail: String,
-    },
-    Forbidden {
-        detail: String,
-    },
-    /// Like `Invalid`, for an object or list, which is too large for the message.
-    InvalidCollection {
-        detail: String,
-    },
     /// The value does not have the type or format of the schema.
     TypeInvalid {
         value: Tree,

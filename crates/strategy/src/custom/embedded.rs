@@ -23,8 +23,13 @@ static HEAD: LazyLock<Shape> = LazyLock::new(|| {
 
 /// Checks the types of `apiVersion`, `kind` and metadata of embedded objects, and drops unknown metadata fields.
 pub(super) fn coerce(schema: &Schema, value: &mut Tree, problems: &mut PruneErrors) {
+    coerce_at(schema, value, "", problems);
+}
+
+/// The same for a value at a path.
+pub fn coerce_at(schema: &Schema, value: &mut Tree, path: &str, problems: &mut PruneErrors) {
     if schema.has_embedded_resource() {
-        walk(schema, value, "", &mut |object, path| {
+        walk(schema, value, path, &mut |object, path| {
             coerce_one(object, path, problems)
         });
     }
@@ -64,16 +69,24 @@ fn coerce_one(object: &mut Tree, path: &str, problems: &mut PruneErrors) {
 
 /// Validates embedded objects by the rules of every object.
 pub(super) fn validate(schema: &Schema, value: &Tree, errors: &Errors) {
+    validate_at(schema, value, "", errors);
+}
+
+/// The same for a value at a path. Errors are reported at the root of the collector.
+pub fn validate_at(schema: &Schema, value: &Tree, path: &str, errors: &Errors) {
     if schema.has_embedded_resource() {
         let mut value = value.clone();
-        walk(schema, &mut value, "", &mut |object, path| {
-            validate_one(object, path, errors);
+        walk(schema, &mut value, path, &mut |object, path| {
+            validate_one(object, path, &errors.root());
         });
     }
 }
 
 fn validate_one(object: &Tree, path: &str, errors: &Errors) {
-    let at = errors.at(path);
+    let at = match path {
+        "" => errors.clone(),
+        path => errors.at(path),
+    };
     for name in [fields::API_VERSION, fields::KIND] {
         match object.get(name) {
             None => at.at(name).required(""),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use compact_str::CompactString;
 
 use setpoint_api::{ApiVerb, ApiVerbs, Gvk, Gvr};
-use setpoint_schema::custom::{RuleEvaluator, Schema};
+use setpoint_schema::custom::Schema;
 use setpoint_schema::{Pack, Shape, Tree, fields};
 
 use super::compression::outline as stored_outline;
@@ -26,8 +26,7 @@ const TERMINATING_VERBS: ApiVerbs = ApiVerbs::new(&[
 ]);
 
 /// The kinds of an established CRD, one for each served version. Schemas are compiled only when a kind is first used.
-/// `evaluator` evaluates their CEL rules.
-pub fn kinds_of(source: &Arc<StoredCrd>, evaluator: Option<&Arc<dyn RuleEvaluator>>) -> Vec<Arc<dyn Kind>> {
+pub fn kinds_of(source: &Arc<StoredCrd>) -> Vec<Arc<dyn Kind>> {
     let Ok(crd) = setpoint_codec::json::parse(&stored_outline(&source.bytes())) else {
         return Vec::new();
     };
@@ -48,7 +47,6 @@ pub fn kinds_of(source: &Arc<StoredCrd>, evaluator: Option<&Arc<dyn RuleEvaluato
     let versions = Arc::new(versions(&spec, source));
     let of_version = |version: &Tree| -> Arc<dyn Kind> {
         let mut custom = custom(&spec, &names, version, str(storage, fields::NAME), &versions);
-        custom.evaluator = evaluator.cloned();
         if terminating {
             custom.info.rules.resource.verbs = TERMINATING_VERBS;
         }
@@ -132,7 +130,6 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &A
     CustomKind {
         reader: HeaderReader::of_custom(&info),
         version_index: versions.index_of(&info.gvk.api_version()),
-        evaluator: None,
         versions: versions.clone(),
         head: head(&info),
         shape: OnceLock::new(),

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use setpoint_schema::custom::Schema;
 
 use super::compression::schema as stored_schema;
+use super::validation_rules::RuleValidator;
 
 /// The stored bytes of a CRD, shared by its kinds. They are replaced when the store's are, so that old bytes are
 /// freed.
@@ -31,6 +32,8 @@ pub(super) struct LazySchema {
 pub(super) struct CompiledSchema {
     pub(super) schema: Schema,
     pub(super) has_defaults: bool,
+    /// Compiled by the first write, since reads do not need it.
+    rule_validator: OnceLock<Option<RuleValidator>>,
 }
 
 impl StoredCrd {
@@ -45,6 +48,14 @@ impl StoredCrd {
 
     pub(super) fn bytes(&self) -> Bytes {
         self.0.lock().clone()
+    }
+}
+
+impl CompiledSchema {
+    /// The validation rules of the schema, if it has any.
+    pub(super) fn rule_validator(&self) -> Option<&RuleValidator> {
+        let compile = || RuleValidator::compile(&self.schema, true);
+        self.rule_validator.get_or_init(compile).as_ref()
     }
 }
 
@@ -64,6 +75,7 @@ impl LazySchema {
             CompiledSchema {
                 has_defaults: schema.has_defaults(),
                 schema,
+                rule_validator: OnceLock::new(),
             }
         })
     }

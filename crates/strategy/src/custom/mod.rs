@@ -12,12 +12,13 @@ mod columns;
 pub mod compression;
 mod converted_metadata;
 pub mod crd;
-mod embedded;
+pub mod embedded;
 mod from_crd;
 mod json_path;
 mod lazy_schema;
 mod openapi;
 mod rules;
+pub mod validation_rules;
 mod versions;
 mod webhook;
 
@@ -41,7 +42,7 @@ use setpoint_api::options::FieldValidation;
 use setpoint_api::table::Cell;
 use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_codec::strict::{self, DecodeError, DecodedObject};
-use setpoint_schema::custom::{DefaultsTooLarge, RuleEvaluator, Schema};
+use setpoint_schema::custom::{DefaultsTooLarge, Schema};
 use setpoint_schema::openapi::OpenApiVersion;
 use setpoint_schema::{CanonicalJson, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune};
 
@@ -52,6 +53,7 @@ use crate::kind::{
 };
 use crate::strategy::{RequestFacts, SubresourceKind};
 use columns::Column;
+use validation_rules::{RUNTIME_COST_BUDGET, RuleTarget};
 use versions::Versions;
 
 /// One version of a custom kind.
@@ -67,8 +69,6 @@ pub struct CustomKind {
     versions: Arc<Versions>,
     /// The index of this version in `versions`.
     version_index: usize,
-    /// Evaluates CEL rules; without an evaluator they are stored and not enforced.
-    evaluator: Option<Arc<dyn RuleEvaluator>>,
     columns: Vec<Column>,
 }
 
@@ -137,14 +137,20 @@ impl CustomKind {
 
     /// Evaluates the CEL rules, unless blocking errors have already been reported.
     fn evaluate_rules(&self, object: &Tree, old: Option<&Tree>, errors: &Errors) {
-        if !self.schema().has_expressions() {
+        let compiled = self.versions.schema_at(self.version_index).compiled();
+        let Some(validator) = compiled.rule_validator() else {
             return;
-        }
+        };
         if errors.has_any(rules::BLOCKING_CAUSES) {
             rules::report_unevaluated_rules(errors);
-        } else if let Some(judge) = &self.evaluator {
-            rules::report(&self.schema().evaluate_rules(&**judge, object, old), errors);
+            return;
         }
+        let target = RuleTarget {
+            value: object,
+            old,
+            is_ratcheted: true,
+        };
+        validator.validate(&compiled.schema, target, RUNTIME_COST_BUDGET, errors);
     }
 }
 

@@ -217,13 +217,6 @@ pub(super) fn report(reports: &[SchemaViolation], errors: &Errors) {
 pub fn field_error(report: &SchemaViolation) -> FieldError {
     let (cause, message) = match &report.kind {
         ViolationKind::Required => (ErrorType::Required, "Required value".to_owned()),
-        ViolationKind::RequiredWithDetail { detail } => {
-            (ErrorType::Required, format!("Required value: {detail}"))
-        }
-        ViolationKind::Forbidden { detail } => (ErrorType::Forbidden, format!("Forbidden: {detail}")),
-        ViolationKind::InvalidCollection { detail } => {
-            (ErrorType::Invalid, format!("Invalid value: {detail}"))
-        }
         ViolationKind::TypeInvalid { value: shown, detail } => {
             let message = format!("Invalid value: {}: {detail}", text(shown));
             (ErrorType::TypeInvalid, message)

@@ -3,9 +3,14 @@
 //! A CRD is served once its names are accepted. It is deleted in two steps: the deletion marks it as terminating, and
 //! the finalizer keeps it until all its custom objects are deleted.
 
+mod conversion;
+mod internal;
 mod names;
+mod options;
 mod schema;
+mod selectable_fields;
 mod versions;
+mod warnings;
 
 use bytes::Bytes;
 
@@ -19,6 +24,8 @@ use setpoint_strategy::custom::{
 use setpoint_strategy::{
     FieldRef, InvalidObject, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, top_level,
 };
+
+use options::ValidationOptions;
 
 #[derive(Debug)]
 pub struct CustomResourceDefinition;
@@ -106,23 +113,31 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn validate(crd: &FieldRef<'_>, _facts: &RequestFacts) {
-        names::validate(crd);
-        versions::validate(crd);
-        schema::validate(crd);
-        if crd.at(fields::STATUS).at(fields::STORED_VERSIONS).is_empty() {
-            let stored = crd.at(fields::STATUS).at(fields::STORED_VERSIONS);
-            stored.invalid_as(None::<()>, "must have at least one stored version");
-        }
-        versions::validate_storage(crd);
+        names::validate_object_name(crd);
+        validate_spec(&crd.at(fields::SPEC), &ValidationOptions::of_create());
+        validate_status(crd);
+        versions::validate_stored(crd);
+        names::validate_approval(crd, None);
+        validate_preserve_unknown_fields(crd, None);
     }
 
-    fn validate_update(crd: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
-        names::validate_update(crd, old);
+    fn validate_for_update(crd: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let (spec, old_spec) = (crd.at(fields::SPEC), old.at(fields::SPEC));
+        let options = ValidationOptions::of_update(crd, old);
+        validate_spec(&spec, &options);
+        names::validate_update(&spec, &old_spec, options.require_immutable_names);
+        validate_status(crd);
         versions::validate_stored(crd);
+        names::validate_approval(crd, Some(old));
+        validate_preserve_unknown_fields(crd, Some(old));
     }
 
     fn validate_status(crd: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
-        versions::validate_stored(crd);
+        validate_status(crd);
+    }
+
+    fn warnings(crd: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
+        warnings::of(crd, old)
     }
 
     fn begin_deletion(crd: &mut Tree) {
@@ -172,6 +187,33 @@ impl Strategy for CustomResourceDefinition {
     // The first deletion only marks the CRD; from then on the finalizer keeps it.
     fn is_held(crd: &Tree) -> bool {
         !meta::is_deleting(crd)
+    }
+}
+
+/// Validates the spec, in the order of upstream's `validateCustomResourceDefinitionSpec`.
+fn validate_spec(spec: &FieldRef<'_>, options: &ValidationOptions) {
+    names::validate_group(&spec.at(fields::GROUP));
+    spec.at(fields::SCOPE).require_one_of(&["Cluster", "Namespaced"]);
+    versions::validate_schemas_exist(spec, options);
+    versions::validate(spec, options);
+    names::validate_present(&spec.at(fields::NAMES));
+    names::validate(&spec.at(fields::NAMES));
+    versions::validate_shared(spec, options);
+    conversion::validate(spec, options);
+}
+
+fn validate_status(crd: &FieldRef<'_>) {
+    names::validate(&crd.at(fields::STATUS).at(fields::ACCEPTED_NAMES));
+}
+
+/// Only an object that has the field already may keep it.
+fn validate_preserve_unknown_fields(crd: &FieldRef<'_>, old: Option<&FieldRef<'_>>) {
+    let preserves = crd.at(fields::SPEC).at(fields::PRESERVE_UNKNOWN_FIELDS);
+    let is_old = old.is_some_and(|old| old.at(fields::SPEC).at(fields::PRESERVE_UNKNOWN_FIELDS).bool());
+    if preserves.bool() && !is_old {
+        preserves.invalid(
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        );
     }
 }
 

@@ -1,13 +1,16 @@
-//! Validation of a CRD's versions: which are served, which is stored, and how they are converted.
+//! Validation of a CRD's versions.
+//!
+//! Kubernetes' internal type has the fields that all versions share in the spec, and errors are reported there: a schema at
+//! `spec.validation`, other fields at `spec.<field>`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use setpoint_schema::custom::Schema;
-use setpoint_schema::{Map, Tree, fields};
-use setpoint_strategy::display::RawJson;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, name};
 
-use super::schema;
+use super::options::ValidationOptions;
+use super::{internal, schema, selectable_fields};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -21,55 +24,211 @@ const COLUMN_FORMATS: &[&str] = &[
     "password",
 ];
 
-pub(super) fn validate(crd: &FieldRef<'_>) {
-    let spec = crd.at(fields::SPEC);
+/// The most bytes of a deprecation warning.
+const MAX_WARNING_BYTES: usize = 256;
+
+const NOT_A_PATH: &str = "must be a simple json path starting with .";
+
+/// Whether all versions have the same value of a field.
+pub(super) fn is_shared(versions: &FieldRef<'_>, field: &str) -> bool {
+    let values: Vec<&Tree> = versions
+        .items()
+        .map(|version| version.at(field).value())
+        .collect();
+    values.windows(2).all(|pair| pair[0].semantic_eq(pair[1]))
+}
+
+/// Validates that versions have schemas, and that defaults are used only with pruning.
+pub(super) fn validate_schemas_exist(spec: &FieldRef<'_>, options: &ValidationOptions) {
+    let preserves = spec.at(fields::PRESERVE_UNKNOWN_FIELDS);
+    let mut has_defaults = false;
+    for version in spec.at(fields::VERSIONS).items() {
+        let schema = version.at(fields::SCHEMA).at(fields::OPEN_APIV3_SCHEMA);
+        has_defaults |= schema::has_defaults(schema.value());
+        if schema.is_set() {
+            continue;
+        }
+        if options.require_schema {
+            schema.required("");
+        } else if !preserves.bool() && version.at(fields::SERVED).bool() {
+            schema.required("because otherwise all fields are pruned");
+        }
+    }
+    if has_defaults && preserves.bool() {
+        preserves.invalid("must be false in order to use defaults in the schema");
+    }
+}
+
+/// Validates the fields of each version that are not shared by all, and the versions as a list.
+pub(super) fn validate(spec: &FieldRef<'_>, options: &ValidationOptions) {
     let versions = spec.at(fields::VERSIONS);
     let mut names = BTreeSet::new();
     let mut unique = true;
     for version in versions.items() {
-        name::check(&version.at(fields::NAME), name::service);
         unique &= names.insert(version.at(fields::NAME).str());
-        validate_one(&version, crd);
+        report_name(&version.at(fields::NAME));
+        validate_one(&version, &versions, options);
     }
     if !unique {
-        versions.invalid_as(internal_versions(&versions), "must contain unique version names");
+        versions.invalid_as(internal::versions(&versions), "must contain unique version names");
     }
-    let stored = versions
-        .items()
-        .filter(|version| version.at(fields::STORAGE).bool())
-        .count();
-    if stored != 1 {
+    let stored = versions.items().filter(|one| one.at(fields::STORAGE).bool());
+    if stored.count() != 1 {
         versions.invalid_as(
-            internal_versions(&versions),
+            internal::versions(&versions),
             "must have exactly one version marked as storage version",
         );
     }
-    validate_conversion(&spec.at(fields::CONVERSION));
+    if let Some(first) = versions.items().next() {
+        let first = first.at(fields::NAME);
+        if !first.is_empty() {
+            report_name(&first.with_errors(spec.errors().at(fields::VERSION)));
+        }
+    }
 }
 
-/// Validates one version. Kubernetes reports the fields of a single version at the top-level fields of the spec.
-fn validate_one(version: &FieldRef<'_>, crd: &FieldRef<'_>) {
-    let errors = match crd.at(fields::SPEC).at(fields::VERSIONS).len() {
-        1 => crd.at(fields::SPEC).errors().clone(),
-        _ => version.errors().clone(),
+fn report_name(field: &FieldRef<'_>) {
+    let violations = name::service(field.str());
+    if !violations.is_empty() {
+        field.invalid(&violations.join(","));
+    }
+}
+
+fn validate_one(version: &FieldRef<'_>, versions: &FieldRef<'_>, options: &ValidationOptions) {
+    validate_deprecation(version);
+    let name = version.at(fields::NAME).str();
+    let is_own = |field: &str| !is_shared(versions, field);
+    if is_own(fields::SCHEMA) {
+        let is_unchanged = options.is_schema_unchanged(name);
+        schema::validate(
+            &version.at(fields::SCHEMA),
+            has_status(&subresources_of(name, versions)),
+            is_unchanged,
+        );
+    }
+    if is_own(fields::SUBRESOURCES) {
+        validate_subresources(&version.at(fields::SUBRESOURCES));
+    }
+    if is_own(fields::ADDITIONAL_PRINTER_COLUMNS) {
+        let columns = version.at(fields::ADDITIONAL_PRINTER_COLUMNS);
+        columns.items().for_each(|column| validate_column(&column));
+    }
+    let selectable = version.at(fields::SELECTABLE_FIELDS);
+    if is_own(fields::SELECTABLE_FIELDS) && !selectable.is_empty() {
+        let schema = version.at(fields::SCHEMA).at(fields::OPEN_APIV3_SCHEMA);
+        if is_own(fields::SCHEMA) && schema.is_set() {
+            let schema = Schema::compile(schema.value());
+            let allows_many = options.allows_many_selectable_fields(name);
+            selectable_fields::validate(&selectable, &schema, allows_many);
+        } else {
+            let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            selectable.invalid_as("", detail);
+        }
+    }
+}
+
+/// Validates the fields that all versions share.
+pub(super) fn validate_shared(spec: &FieldRef<'_>, options: &ValidationOptions) {
+    let versions = spec.at(fields::VERSIONS);
+    let Some(first) = versions.items().next() else {
+        return;
     };
-    let at = |field: &str| version.at(field).with_errors(errors.at(field));
-    for column in at(fields::ADDITIONAL_PRINTER_COLUMNS).items() {
-        validate_column(&column);
+    let shared = |field: &str, path: &str| {
+        let value = first.at(field).with_errors(spec.errors().at(path));
+        is_shared(&versions, field).then_some(value)
+    };
+    let validation = shared(fields::SCHEMA, "validation").filter(FieldRef::is_set);
+    if let Some(validation) = &validation {
+        let mut versions = versions.items();
+        let has_status = versions.any(|version| has_status(&version.at(fields::SUBRESOURCES)));
+        let is_unchanged = options.is_schema_unchanged(first.at(fields::NAME).str());
+        schema::validate(validation, has_status, is_unchanged);
     }
-    let scale = at(fields::SUBRESOURCES).at(fields::SCALE);
-    if scale.is_set() {
-        validate_scale(&scale);
+    if let Some(subresources) = shared(fields::SUBRESOURCES, fields::SUBRESOURCES) {
+        validate_subresources(&subresources);
     }
-    let schema = version.at(fields::SCHEMA).at(fields::OPEN_APIV3_SCHEMA);
-    let compiled = Schema::compile(schema.value());
-    for field in at(fields::SELECTABLE_FIELDS).items() {
-        validate_selectable(&field, &compiled);
+    let columns = fields::ADDITIONAL_PRINTER_COLUMNS;
+    if let Some(columns) = shared(columns, columns) {
+        columns.items().for_each(|column| validate_column(&column));
     }
-    if version.at(fields::DEPRECATION_WARNING).is_set() && !version.at(fields::DEPRECATED).bool() {
-        version
-            .at(fields::DEPRECATION_WARNING)
-            .invalid("can only be set for deprecated versions");
+    let selectable = shared(fields::SELECTABLE_FIELDS, fields::SELECTABLE_FIELDS);
+    let Some(selectable) = selectable.filter(|selectable| !selectable.is_empty()) else {
+        return;
+    };
+    match validation {
+        Some(validation) => {
+            let schema = Schema::compile(validation.at(fields::OPEN_APIV3_SCHEMA).value());
+            let mut names = versions.items().map(|version| version.at(fields::NAME).str());
+            let allows_many = names.all(|name| options.allows_many_selectable_fields(name));
+            selectable_fields::validate(&selectable, &schema, allows_many);
+        }
+        None => selectable.invalid_as("", "may only be set when validations.schema is included"),
+    }
+}
+
+fn subresources_of<'a>(name: &str, versions: &FieldRef<'a>) -> FieldRef<'a> {
+    let mut versions = versions.items();
+    match versions.find(|version| version.at(fields::NAME).str() == name) {
+        Some(version) => version.at(fields::SUBRESOURCES),
+        None => FieldRef::absent(),
+    }
+}
+
+fn has_status(subresources: &FieldRef<'_>) -> bool {
+    subresources.at(fields::STATUS).is_set()
+}
+
+fn validate_deprecation(version: &FieldRef<'_>) {
+    let warning = version.at(fields::DEPRECATION_WARNING);
+    if !warning.is_set() {
+        return;
+    }
+    if !version.at(fields::DEPRECATED).bool() {
+        return warning.invalid("can only be set for deprecated versions");
+    }
+    if warning.str().len() > MAX_WARNING_BYTES {
+        warning.invalid("must be <= 256 characters long");
+    }
+    if warning.str().is_empty() {
+        warning.invalid("must not be an empty string");
+    }
+    let is_printable =
+        |character: char| character == ' ' || !(character.is_control() || character.is_whitespace());
+    let mut characters = warning.str().char_indices();
+    if let Some((at, _)) = characters.find(|(_, character)| !is_printable(*character)) {
+        warning.invalid(&format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        ));
+    }
+}
+
+fn validate_subresources(subresources: &FieldRef<'_>) {
+    let scale = subresources.at(fields::SCALE);
+    if !scale.is_set() {
+        return;
+    }
+    for (field, under) in [
+        (fields::SPEC_REPLICAS_PATH, ".spec"),
+        (fields::STATUS_REPLICAS_PATH, ".status"),
+    ] {
+        let path = scale.at(field);
+        if !path.require() {
+            continue;
+        }
+        if !path.str().starts_with('.') {
+            path.invalid(NOT_A_PATH);
+        } else if !path.str().starts_with(&format!("{under}.")) {
+            path.invalid(&format!("should be a json path under {under}"));
+        }
+    }
+    let selector = scale.at(fields::LABEL_SELECTOR_PATH);
+    if selector.is_empty() {
+        return;
+    }
+    if !selector.str().starts_with('.') {
+        selector.invalid(NOT_A_PATH);
+    } else if !selector.str().starts_with(".spec.") && !selector.str().starts_with(".status.") {
+        selector.invalid("should be a json path under either .spec or .status");
     }
 }
 
@@ -90,93 +249,8 @@ fn validate_column(column: &FieldRef<'_>) {
     let path = path.with_errors(column.errors().at("JSONPath"));
     if path.is_empty() {
         path.required("");
-    } else if path.str().parse::<setpoint_strategy::custom::JsonPath>().is_err() {
-        path.invalid("must be a simple json path starting with .");
-    }
-}
-
-fn validate_scale(scale: &FieldRef<'_>) {
-    for (field, under) in [
-        (fields::SPEC_REPLICAS_PATH, ".spec"),
-        (fields::STATUS_REPLICAS_PATH, ".status"),
-    ] {
-        let path = scale.at(field);
-        if !path.require() {
-            continue;
-        }
-        if !is_simple(path.str()) {
-            path.invalid("must be a simple json path starting with .");
-        } else if !path.str().starts_with(&format!("{under}.")) {
-            path.invalid(&format!("should be a json path under {under}"));
-        }
-    }
-    let selector = scale.at(fields::LABEL_SELECTOR_PATH);
-    if !selector.is_empty() {
-        if !is_simple(selector.str()) && !selector.str().starts_with('.') {
-            selector.invalid("must be a simple json path starting with .");
-        } else if !selector.str().starts_with(".spec.") && !selector.str().starts_with(".status.") {
-            selector.invalid("should be a json path under either .spec or .status");
-        }
-    }
-}
-
-/// Whether a path consists of field names and dots only.
-fn is_simple(path: &str) -> bool {
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
-    };
-    path.strip_prefix('.')
-        .is_some_and(|rest| rest.split('.').all(is_name))
-}
-
-fn validate_selectable(field: &FieldRef<'_>, schema: &Schema) {
-    let path = field.at(fields::JSON_PATH);
-    if !path.require() {
-        return;
-    }
-    let steps: Vec<&str> = path.str().trim_start_matches('.').split('.').collect();
-    let found = steps
-        .iter()
-        .try_fold(schema, |schema, step| schema.property(step));
-    if steps.first() == Some(&fields::METADATA) || found.is_none() {
-        path.invalid("is an invalid path: does not refer to a valid field");
-    }
-}
-
-fn validate_conversion(conversion: &FieldRef<'_>) {
-    conversion
-        .at(fields::STRATEGY)
-        .require_one_of(&["None", "Webhook"]);
-    let webhook = conversion.at(fields::WEBHOOK);
-    match conversion.at(fields::STRATEGY).str() {
-        "Webhook" => {
-            let config = webhook.at(fields::CLIENT_CONFIG);
-            let config = config.with_errors(conversion.errors().at("webhookClientConfig"));
-            if !webhook.is_set() || !config.is_set() {
-                config.required("required when strategy is set to Webhook");
-            } else if config.at(fields::URL).is_set() == config.at(fields::SERVICE).is_set() {
-                config.required("exactly one of url or service is required");
-            }
-            let versions = webhook.at(fields::CONVERSION_REVIEW_VERSIONS);
-            if versions.is_empty() {
-                versions
-                    .with_errors(conversion.errors().at(fields::CONVERSION_REVIEW_VERSIONS))
-                    .required("");
-            }
-        }
-        _ => {
-            if webhook.at(fields::CLIENT_CONFIG).is_set() {
-                let at = conversion.errors().at("webhookClientConfig");
-                at.forbidden("should not be set when strategy is not set to Webhook");
-            }
-            if !webhook.at(fields::CONVERSION_REVIEW_VERSIONS).is_empty() {
-                let at = conversion.errors().at(fields::CONVERSION_REVIEW_VERSIONS);
-                at.forbidden("should not be set when strategy is not set to Webhook");
-            }
-        }
+    } else if !path.str().starts_with('.') {
+        path.invalid(NOT_A_PATH);
     }
 }
 
@@ -201,79 +275,23 @@ pub(super) fn print(crd: &FieldRef<'_>) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// The storage version must be listed in `status.storedVersions`.
-pub(super) fn validate_storage(crd: &FieldRef<'_>) {
+/// Validates that `status.storedVersions` has the storage version, and only versions of the spec.
+pub(super) fn validate_stored(crd: &FieldRef<'_>) {
     let stored = crd.at(fields::STATUS).at(fields::STORED_VERSIONS);
-    let listed: HashSet<&str> = stored.strs().collect();
+    if stored.is_empty() {
+        return stored.invalid_as(None::<()>, "must have at least one stored version");
+    }
+    let indexes = stored.strs().enumerate();
+    let mut unknown: BTreeMap<&str, usize> = indexes.map(|(index, name)| (name, index)).collect();
     for version in crd.at(fields::SPEC).at(fields::VERSIONS).items() {
         let name = version.at(fields::NAME).str();
-        if version.at(fields::STORAGE).bool() && !stored.is_empty() && !listed.contains(name) {
+        let is_listed = stored.strs().any(|listed| listed == name);
+        if version.at(fields::STORAGE).bool() && !is_listed {
             stored.invalid(&format!("must have the storage version {name}"));
         }
+        unknown.remove(name);
     }
-}
-
-/// Every version in `status.storedVersions` must still be in the spec.
-pub(super) fn validate_stored(crd: &FieldRef<'_>) {
-    let versions = crd.at(fields::SPEC).at(fields::VERSIONS);
-    let known: HashSet<&str> = versions
-        .items()
-        .map(|version| version.at(fields::NAME).str())
-        .collect();
-    for stored in crd.at(fields::STATUS).at(fields::STORED_VERSIONS).items() {
-        if !known.contains(stored.str()) {
-            stored.invalid("missing from spec.versions; it was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in it and removes it from status.storedVersions");
-        }
+    for (name, index) in unknown {
+        stored.errors().index(index).invalid(name, &format!("missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"));
     }
-}
-
-/// The versions as Kubernetes' internal type has them: without the fields that all versions share.
-fn internal_versions(versions: &FieldRef<'_>) -> RawJson {
-    let held = versions.items().map(|version| {
-        let mut map = Map::default();
-        map.insert("Name", version.at(fields::NAME).str());
-        for (shown, field) in [
-            ("Served", fields::SERVED),
-            ("Storage", fields::STORAGE),
-            ("Deprecated", fields::DEPRECATED),
-        ] {
-            map.insert(shown, version.at(field).bool());
-        }
-        for shown in [
-            "DeprecationWarning",
-            "Schema",
-            "Subresources",
-            "AdditionalPrinterColumns",
-            "SelectableFields",
-        ] {
-            map.insert(shown, Tree::Null);
-        }
-        Tree::from(map)
-    });
-    RawJson::from_tree(&Tree::from(held.collect::<Vec<Tree>>()))
-}
-
-/// The schemas of all versions, each with the field path at which Kubernetes reports it.
-pub(super) fn schemas<'a>(crd: &FieldRef<'a>) -> Vec<FieldRef<'a>> {
-    let versions = crd.at(fields::SPEC).at(fields::VERSIONS);
-    let alike = schema::are_equal(&versions);
-    let schemas = versions.items().map(|version| {
-        let schema = version.at(fields::SCHEMA).at(fields::OPEN_APIV3_SCHEMA);
-        match alike {
-            true => {
-                let errors = crd
-                    .at(fields::SPEC)
-                    .errors()
-                    .at("validation")
-                    .at(fields::OPEN_APIV3_SCHEMA);
-                schema.with_errors(errors)
-            }
-            false => schema,
-        }
-    });
-    let mut schemas: Vec<FieldRef<'a>> = schemas.collect();
-    if alike {
-        schemas.truncate(1);
-    }
-    schemas
 }

@@ -19,7 +19,7 @@ fn kind(schema: &Value) -> Arc<dyn Kind> {
         }],
     }});
     let source = Arc::new(StoredCrd::new(&crd.to_string().into()));
-    kinds_of(&source, None).remove(0)
+    kinds_of(&source).remove(0)
 }
 
 /// The published schema of the field `f` of an object.
