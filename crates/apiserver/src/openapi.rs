@@ -49,7 +49,7 @@ const V3_PROTOBUF: [&str; 2] = [
 ];
 
 /// The OpenAPI documents, built on first request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OpenApi {
     v3: Memoized<Vec<V3Document>>,
     /// v2: one OpenAPI document, aggregated API servers included.

@@ -70,6 +70,8 @@ pub struct Config {
     pub max_memory: u64,
     /// The address that the server listens on.
     pub address: SocketAddr,
+    /// A view of the same kinds, such as the one that this is a fork of: its discovery and OpenAPI are not built again.
+    pub origin: Option<Arc<View>>,
 }
 
 /// The views of a server. This is the only function that gives the beginning of a path a meaning of its own.
@@ -113,6 +115,7 @@ pub struct View {
 impl View {
     pub fn new(config: Config) -> Arc<Self> {
         let flow_control = FlowControl::new(config.flow_control, &config.clock);
+        let origin = config.origin.as_deref();
         Arc::new(Self {
             serve: config.serve,
             kinds: config.kinds,
@@ -133,8 +136,8 @@ impl View {
             bodies: BodiesInFlight::default(),
             flow_control,
             audit_ids: AuditIds::default(),
-            discovery: Discovery::default(),
-            openapi: OpenApi::default(),
+            discovery: origin.map(|view| view.discovery.clone()).unwrap_or_default(),
+            openapi: origin.map(|view| view.openapi.clone()).unwrap_or_default(),
             address: config.address,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -113,6 +113,25 @@ impl Cache {
         }
     }
 
+    /// A cache with the objects, indexes and history of this one, which then diverges. Both share what they have in
+    /// common. The fork is one of several with this progress, which its caller has set to what this cache has reached.
+    pub fn fork(&self, progress: Arc<Progress>) -> Self {
+        // Between two applies, so that the state and the window agree.
+        let _writer = self.writer.lock();
+        Self {
+            resource: self.resource.clone(),
+            limits: self.limits,
+            trims_delivered: self.trims_delivered,
+            progress: ProgressSource::Shared(progress),
+            state: RwLock::new(self.state.read().clone()),
+            writer: Mutex::new(()),
+            window: RwLock::new(self.window.read().clone()),
+            wakers: Wakers::default(),
+            shared_poller: SharedPoller::default(),
+            synced: watch::Sender::new(self.is_synced()),
+        }
+    }
+
     /// The same cache with other limits to its history.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {

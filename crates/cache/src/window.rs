@@ -54,7 +54,7 @@ pub(crate) enum RevisionOrder {
     Replaced,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Window {
     chunks: VecDeque<Arc<Chunk>>,
     /// The number of the first change kept, and of the next to come.

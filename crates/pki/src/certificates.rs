@@ -28,6 +28,10 @@ const SERVER_NAMES: [&str; 6] = [
     LOOPBACK_NAME,
 ];
 
+/// The common names of the CAs.
+pub(crate) const CLUSTER_AUTHORITY: &str = "setpoint-ca";
+pub(crate) const PROXY_AUTHORITY: &str = "front-proxy-ca";
+
 /// The files of the server's certificate, the administrator's, and the one for aggregated API servers.
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ADMINISTRATOR: &str = "admin";
@@ -44,9 +48,9 @@ pub struct Pki {
 }
 
 /// A certificate to issue.
-struct CertificateSpec {
-    file: &'static str,
-    subject: Subject,
+pub(crate) struct CertificateSpec {
+    pub(crate) file: &'static str,
+    pub(crate) subject: Subject,
 }
 
 // === impl Pki ===
@@ -82,7 +86,7 @@ pub(crate) fn cluster_authority(dir: &Path) -> AuthorityFiles<'_> {
     AuthorityFiles {
         dir,
         file: "ca",
-        common_name: "setpoint-ca",
+        common_name: CLUSTER_AUTHORITY,
     }
 }
 
@@ -90,7 +94,7 @@ pub(crate) fn proxy_authority(dir: &Path) -> AuthorityFiles<'_> {
     AuthorityFiles {
         dir,
         file: "front-proxy-ca",
-        common_name: "front-proxy-ca",
+        common_name: PROXY_AUTHORITY,
     }
 }
 
@@ -166,7 +170,7 @@ fn administrator() -> CertificateSpec {
     client(ADMINISTRATOR, "kubernetes-admin", Some("system:masters"))
 }
 
-fn proxy(name: &str) -> CertificateSpec {
+pub(crate) fn proxy(name: &str) -> CertificateSpec {
     client(PROXY, name, None)
 }
 

@@ -60,6 +60,7 @@ impl<'a> Feed<'a> {
         counters.fed_batches.fetch_add(1, Relaxed);
         counters.fed_changes.fetch_add(events.len() as u64, Relaxed);
         let version = key::version(revision);
+        let _applying = self.registry.caches.apply_lock();
         let served = self.registry.caches.served();
         let mut changes = Changes::default();
         let several = events.len() > 1;

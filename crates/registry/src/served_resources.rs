@@ -55,6 +55,31 @@ impl ServedResources {
         Self::build(self.builtin.clone(), custom, progress, Some(self))
     }
 
+    /// The same kinds, with caches that are forks of these and have this progress.
+    pub(crate) fn fork(&self, progress: &Arc<Progress>) -> Self {
+        let fork = |(name, resource): (&GroupResource, &Arc<Resource>)| {
+            (name.clone(), Arc::new(resource.fork(progress)))
+        };
+        let resources: HashMap<GroupResource, Arc<Resource>> = self.resources.iter().map(fork).collect();
+        let versions = self.versions.iter().filter_map(|(gvr, served)| {
+            let resource = resources.get(&served.resource.name)?.clone();
+            let kind = served.kind.clone();
+            Some((gvr.clone(), ServedVersion { kind, resource }))
+        });
+        let by_segment = self.by_segment.iter().filter_map(|(segment, resource)| {
+            let resource = resources.get(&resource.name)?.clone();
+            Some((segment.clone(), resource))
+        });
+        Self {
+            kinds: self.kinds.clone(),
+            builtin: self.builtin.clone(),
+            custom: self.custom.clone(),
+            versions: versions.collect(),
+            by_segment: by_segment.collect(),
+            resources,
+        }
+    }
+
     fn build(
         builtin: Arc<Kinds>,
         custom: CustomKinds,
@@ -127,6 +152,17 @@ impl Resource {
                 .unwrap_or_default(),
             kind,
             name,
+        }
+    }
+
+    /// The same resource with a fork of its cache, and metrics of its own.
+    fn fork(&self, progress: &Arc<Progress>) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            cache: Arc::new(self.cache.fork(progress.clone())),
+            name: self.name.clone(),
+            prefix: self.prefix.clone(),
+            commits: Arc::default(),
         }
     }
 

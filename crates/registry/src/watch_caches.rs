@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use setpoint_api::{GroupResource, ResourceVersion};
@@ -26,6 +27,8 @@ pub struct WatchCaches {
     served: ArcSwap<ServedResources>,
     /// How often the served kinds were replaced; incremented after the replacement.
     kinds_changed: watch::Sender<u64>,
+    /// Held while a batch is applied: between two batches, all caches are at the version of `progress`.
+    applying: Mutex<()>,
 }
 
 impl WatchCaches {
@@ -37,9 +40,34 @@ impl WatchCaches {
             store,
             progress,
             kinds_changed: watch::Sender::new(0),
+            applying: Mutex::new(()),
         };
         caches.fill();
         Arc::new(caches)
+    }
+
+    /// Caches of a fork of the store, which then diverge from these: they have every change that was acknowledged before
+    /// this call. Objects, indexes, history and compiled kinds are shared, so this takes no time or memory for them.
+    ///
+    /// The caches may be a few batches behind the store. The fork has these batches in its history, and its registry
+    /// applies them when it runs.
+    pub fn fork(&self) -> Arc<Self> {
+        let _between_batches = self.apply_lock();
+        let progress = Arc::new(Progress::new());
+        progress.advance(self.progress.version());
+        Arc::new(Self {
+            // After the lock: what is in the caches is in the store.
+            store: self.store.fork(),
+            served: ArcSwap::from_pointee(self.served().fork(&progress)),
+            progress,
+            kinds_changed: watch::Sender::new(0),
+            applying: Mutex::new(()),
+        })
+    }
+
+    /// Taken by the writer of the caches for each batch.
+    pub(crate) fn apply_lock(&self) -> MutexGuard<'_, ()> {
+        self.applying.lock()
     }
 
     pub fn store(&self) -> &Store {
@@ -66,6 +94,7 @@ impl WatchCaches {
 
     /// Fills the caches from a snapshot of the store. Returns the revision of the snapshot.
     pub(crate) fn fill(&self) -> Revision {
+        let _applying = self.apply_lock();
         let snapshot = self.store.snapshot();
         let version = key::version(snapshot.revision());
         for resource in self.served().resources() {

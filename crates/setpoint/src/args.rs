@@ -10,6 +10,7 @@ mod kubelet_flags;
 mod limit_flags;
 mod node_lifecycle_flags;
 mod service_account_flags;
+mod test_args;
 mod tls_flags;
 
 use std::net::{IpAddr, SocketAddr};
@@ -31,6 +32,7 @@ pub(crate) use kubelet_flags::KubeletFlags;
 pub(crate) use limit_flags::LimitFlags;
 use node_lifecycle_flags::NodeLifecycleFlags;
 pub(crate) use service_account_flags::ServiceAccountFlags;
+pub(crate) use test_args::Test;
 pub(crate) use tls_flags::TlsFlags;
 
 /// Kubernetes' API and control loops in one small, fast program.
@@ -45,6 +47,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a cluster and serve it until interrupted.
     Up(Box<Up>),
+    /// Run a command with a new cluster in memory, of which KUBECONFIG names the kubeconfig.
+    Test(Box<Test>),
     /// Verify, back up or restore a store on disk.
     Store {
         #[command(subcommand)]
@@ -99,6 +103,9 @@ pub(crate) struct Up {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
+    /// Host further clusters in memory, which administrators create, fork and delete over HTTP at /clusters.
+    #[arg(long)]
+    pub host_clusters: bool,
     /// The path to write the administrator's kubeconfig to [default: kubeconfig in the data directory].
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -182,6 +189,37 @@ pub(crate) struct Up {
 }
 
 impl Up {
+    /// The flags of a cluster in memory, all others with their defaults.
+    pub(crate) fn in_memory() -> Self {
+        let words = ["setpoint", "up", "--memory", "--listen", "127.0.0.1:0"];
+        match Args::parse_from(words).command {
+            Command::Up(up) => *up,
+            _ => unreachable!("the command is up"),
+        }
+    }
+
+    /// The flags of the clusters that a server with these flags hosts. None that configures credentials or paths is
+    /// passed on: the users of a hosted cluster are its own, and it must not act with the credentials of its host.
+    pub(crate) fn for_hosted_clusters(&self) -> Self {
+        Self {
+            event_ttl: self.event_ttl,
+            keep_history: self.keep_history,
+            service_cluster_ip_range: self.service_cluster_ip_range,
+            service_node_port_range: self.service_node_port_range,
+            enable_admission_plugins: self.enable_admission_plugins.clone(),
+            disable_admission_plugins: self.disable_admission_plugins.clone(),
+            allow_privileged: self.allow_privileged,
+            flow_control_flags: self.flow_control_flags.clone(),
+            limit_flags: self.limit_flags.clone(),
+            node_lifecycle_flags: self.node_lifecycle_flags.clone(),
+            address_flags: AddressFlags {
+                advertise_address: self.address_flags.advertise_address,
+                ..AddressFlags::default()
+            },
+            ..Self::in_memory()
+        }
+    }
+
     /// The address to serve on: that of `--listen`, or of `--bind-address` and `--secure-port`.
     pub(crate) fn listen_address(&self) -> SocketAddr {
         self.address_flags.listen(self.listen)

@@ -1,8 +1,8 @@
 //! The binary: Kubernetes' API and control loops in one process.
 //!
-//! `args` parses the command line. `serve` is `setpoint up`: it builds the components, starts them and waits for them. The
-//! other commands are in `setpoint_cli`. Under the names `kube-apiserver` and `etcd` the program is a control plane for test
-//! suites (`kube_apiserver`, `etcd`). There is no logic here beyond the configuration.
+//! `args` parses the command line. `serve` is `setpoint up` and `setpoint test`: it builds the components, starts them and
+//! waits. The other commands are in `setpoint_cli`. Under the names `kube-apiserver` and `etcd` the program is a control
+//! plane for test suites (`kube_apiserver`, `etcd`). There is no logic here beyond the configuration.
 
 #![allow(
     clippy::print_stdout,
@@ -43,6 +43,10 @@ fn main() -> ExitCode {
 fn setpoint() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Up(up) => serve::run(*up),
+        Command::Test(args) => match serve::test(&args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
         Command::Store { command } => store::run(&command),
         Command::Certs { command } => certs::run(&command),
         Command::New { command } => new::run(&command),

@@ -3,20 +3,22 @@
 //! Start reading at `up`, then `cluster`.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use setpoint_api::{Clock, SystemClock};
 use setpoint_apiserver::version::Version;
-use setpoint_apiserver::{Listener, Server};
+use setpoint_apiserver::{Listener, Server, Views};
 use setpoint_auth::audit::Writer;
 use setpoint_registry::{Registry, WatchCaches};
 use setpoint_store::{Durability, Store};
+use setpoint_strategy::Kinds;
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::Up;
+use crate::args::{LogFormat, Test, Up};
 use crate::log;
 
 mod access;
@@ -35,17 +37,21 @@ mod controller_config;
 mod credentials;
 mod data_dir;
 mod flow_control;
+mod hosting;
 mod kubeconfig;
 mod kubelet;
+mod manifests;
 mod memory;
 mod service_account_keys;
 mod serving_files;
+mod test_command;
 mod webhooks;
 
 use certificates::{CertificateUsers, Certificates};
 use cluster::{Cluster, ClusterConfig};
 use components::{Components, Signals};
 use data_dir::DataDir;
+use hosting::{Clusters, Host};
 use kubeconfig::WrittenKubeconfig;
 
 /// How often, and at which interval, opening a locked store is tried again.
@@ -63,8 +69,14 @@ pub(crate) fn run(args: Up) -> Result<()> {
     runtime()?.block_on(up(args))
 }
 
+/// Runs a command with a cluster of its own. Returns the command's exit code.
+pub(crate) fn test(args: &Test) -> Result<u8> {
+    log::start(LogFormat::Text, args.quiet);
+    runtime()?.block_on(test_command::run(args))
+}
+
 /// The runtime of a server.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> Result<Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
@@ -74,45 +86,95 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 
 /// Serves a cluster until interrupted, on the current runtime.
 pub(crate) async fn up(args: Up) -> Result<()> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let data_dir = DataDir::open(&args)?;
-    let certificates = Certificates::open(&args, &data_dir.pki(), &clock)?;
-    let store = open_store(&args, &data_dir, &clock).await?;
-    let listener = bind(&args).await?;
-    let address = listener.local_addr();
-    let (audit, writer) = audit::open(&args, &clock).await?.unzip();
-    let stop = CancellationToken::new();
-    let cluster = Cluster::open(ClusterConfig {
-        args: &args,
-        caches: WatchCaches::open(store.clone(), Arc::new(setpoint_kinds::builtin())),
-        credentials: certificates.credentials(&args)?,
-        address,
-        audit: audit.map(Arc::new),
-        metrics_sources: vec![certificates.tls()],
-        custom_routes: vec![backup::route(&store, &data_dir)],
-        clock: clock.clone(),
-        stop: stop.clone(),
-    })?;
-    let server = Server::new(
-        Arc::new(cluster.view.clone()),
-        listener,
-        certificates.tls(),
-        clock.clone(),
-    );
-    let kubeconfig = certificates.write_kubeconfig(&args, &data_dir, address)?;
-    let kubeconfig_path = kubeconfig.path.clone();
-    let users = certificate_users(&cluster, kubeconfig);
-    let registry = cluster.registry.clone();
-
     let mut signals = Signals::listen()?;
-    let mut components = Components::new(stop);
-    components.start("server", |stop| serve(server, writer, stop));
-    components.start("certificates", |stop| certificates.run(users, stop));
-    cluster.start(&mut components);
-    let announced = announce_once_started(&registry, &args, &data_dir, address, &kubeconfig_path);
-    let outcome = wait(components, &mut signals, &clock, announced).await;
-    store.close().await.context("cannot close the store")?;
+    let (server, components) = RunningServer::start(&args).await?;
+    let announced = announce_once_started(&args, &server);
+    let outcome = wait(components, &mut signals, &server.clock, announced).await;
+    server.store.close().await.context("cannot close the store")?;
     outcome
+}
+
+/// A server whose components are running.
+struct RunningServer {
+    address: SocketAddr,
+    data_dir: DataDir,
+    kubeconfig: PathBuf,
+    registry: Arc<Registry>,
+    store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+impl RunningServer {
+    /// Builds all components and starts them.
+    async fn start(args: &Up) -> Result<(Self, Components)> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let data_dir = DataDir::open(args)?;
+        let certificates = Certificates::open(args, &data_dir.pki(), &clock)?;
+        let store = open_store(args, &data_dir, &clock).await?;
+        let listener = bind(args).await?;
+        let address = listener.local_addr();
+        let (audit, writer) = audit::open(args, &clock).await?.unzip();
+        let kinds = Arc::new(setpoint_kinds::builtin());
+        let (stop, audit) = (CancellationToken::new(), audit.map(Arc::new));
+        let mut config = ClusterConfig {
+            args,
+            caches: WatchCaches::open(store.clone(), kinds.clone()),
+            credentials: certificates.credentials(args)?,
+            address,
+            audit: audit.clone(),
+            metrics_sources: vec![certificates.tls()],
+            custom_routes: vec![backup::route(&store, &data_dir)],
+            clock: clock.clone(),
+            stop: stop.clone(),
+            is_fork: false,
+            origin: None,
+        };
+        let hosting = args
+            .host_clusters
+            .then(|| open_hosting(&config, &certificates, kinds));
+        config.custom_routes.extend(hosting.as_ref().map(hosting::route));
+        let cluster = Cluster::open(config)?;
+        let views: Arc<dyn Views> = match &hosting {
+            Some(clusters) => clusters.views(&cluster.view),
+            None => Arc::new(cluster.view.clone()),
+        };
+        let server = Server::new(views, listener, certificates.tls(), clock.clone());
+        let written = certificates.write_kubeconfig(args, &data_dir, address)?;
+        let kubeconfig = written.path.clone();
+        let users = certificate_users(&cluster, written);
+        let registry = cluster.registry.clone();
+
+        let mut components = Components::new(stop);
+        components.start("server", |stop| serve(server, writer, stop));
+        components.start("certificates", |stop| certificates.run(users, stop));
+        if let Some(clusters) = hosting {
+            components.start("hosted clusters", |stop| clusters.run(stop));
+        }
+        cluster.start(&mut components);
+        let server = Self {
+            address,
+            data_dir,
+            kubeconfig,
+            registry,
+            store,
+            clock,
+        };
+        Ok((server, components))
+    }
+}
+
+/// The clusters that the server hosts besides its own.
+fn open_hosting(config: &ClusterConfig<'_>, certificates: &Certificates, kinds: Arc<Kinds>) -> Arc<Clusters> {
+    Clusters::new(Host {
+        args: config.args.for_hosted_clusters(),
+        kinds,
+        own: config.caches.clone(),
+        address: config.address,
+        server: certificates.kubeconfig_server(config.address),
+        certificates: config.credentials.certificates.clone(),
+        audit: config.audit.clone(),
+        clock: config.clock.clone(),
+    })
 }
 
 /// Waits for the components, and meanwhile announces the server once it has started.
@@ -190,17 +252,11 @@ fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
     config
 }
 
-/// Announces the server once the registry has started. Never returns.
-async fn announce_once_started(
-    registry: &Registry,
-    args: &Up,
-    data_dir: &DataDir,
-    address: SocketAddr,
-    kubeconfig: &Path,
-) {
-    registry.started().await;
-    tracing::info!("Serving securely on {address}");
-    announce(args, data_dir, address, kubeconfig);
+/// Announces the server once the registry has started.
+async fn announce_once_started(args: &Up, server: &RunningServer) {
+    server.registry.started().await;
+    tracing::info!("Serving securely on {}", server.address);
+    announce(args, &server.data_dir, server.address, &server.kubeconfig);
 }
 
 /// Prints the address, the paths and a first command to try.

@@ -23,6 +23,7 @@ use setpoint_client::{Client, Object};
 use setpoint_registry::{Config, Registry, WatchCaches};
 use setpoint_runtime::{Context, Controller, Error, Manager};
 use setpoint_store::{Store, Watcher};
+use setpoint_strategy::BootstrapObject;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,7 @@ pub struct Cluster {
     /// All components reach the server through this.
     pub interceptor: Arc<Interceptor>,
     store: Store,
+    caches: Arc<WatchCaches>,
     registry: Arc<Registry>,
     admission: AdmissionFactory,
     pub(crate) activities: ActivitySet,
@@ -99,11 +101,41 @@ impl Cluster {
         Self::serve(self.store, self.clock, self.admission).await
     }
 
+    /// A cluster with the objects that this one has now, which then diverges from it: prepare a cluster once, and fork it
+    /// for each test. No component runs in it; the test starts those that it needs. Both have the same clock.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let prepared = setpoint_testkit::Cluster::start().await;
+    /// let fork = prepared.fork().await;
+    /// let maps = fork.client("me").namespaced::<ConfigMap>("default");
+    /// maps.create(&setpoint_testkit::config_map("greeting", "text", "hello")).await.unwrap();
+    /// assert!(prepared.find::<ConfigMap>("greeting").is_none());
+    /// # }
+    /// ```
+    pub async fn fork(&self) -> Self {
+        let bootstrap = setpoint_kinds::bootstrap::rechecked_objects(None);
+        Self::serve_caches(self.caches.fork(), bootstrap, self.clock.clone(), self.admission).await
+    }
+
     async fn serve(store: Store, clock: SteppedClock, admission: AdmissionFactory) -> Self {
         let kinds = setpoint_kinds::builtin();
+        let bootstrap = setpoint_kinds::bootstrap::objects(&kinds, None);
+        let caches = WatchCaches::open(store, Arc::new(kinds));
+        Self::serve_caches(caches, bootstrap, clock, admission).await
+    }
+
+    async fn serve_caches(
+        caches: Arc<WatchCaches>,
+        bootstrap: Vec<BootstrapObject>,
+        clock: SteppedClock,
+        admission: AdmissionFactory,
+    ) -> Self {
         let config = Config {
-            bootstrap: setpoint_kinds::bootstrap::objects(&kinds, None),
-            caches: WatchCaches::open(store.clone(), Arc::new(kinds)),
+            bootstrap,
+            caches: caches.clone(),
             admit: Arc::new(admission()),
             virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
             webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
@@ -121,7 +153,8 @@ impl Cluster {
         let cluster = Self {
             clock,
             interceptor: Interceptor::new(registry.clone()),
-            store,
+            store: caches.store().clone(),
+            caches,
             registry,
             admission,
             activities: ActivitySet::default(),

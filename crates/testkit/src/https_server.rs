@@ -81,6 +81,7 @@ impl Cluster {
             custom_routes: Vec::new(),
             max_memory: 0,
             address: listener.local_addr(),
+            origin: None,
         };
         let (clock, view) = (config.clock.clone(), View::new(config));
         let server = Server::new(Arc::new(view.clone()), listener, tls, clock);

@@ -24,7 +24,7 @@ static AGGREGATED: HeaderValue =
     HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 
 /// The aggregated discovery documents, built on first request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Discovery {
     core: Memoized<TaggedJson>,
     groups: Memoized<TaggedJson>,

@@ -152,6 +152,7 @@ fn config(authority: &TestCa) -> Config {
         custom_routes: Vec::new(),
         max_memory: 0,
         address: "127.0.0.1:1".parse().unwrap(),
+        origin: None,
     }
 }
 

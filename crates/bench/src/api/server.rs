@@ -34,6 +34,8 @@ pub(crate) enum ServerComponents {
     Nodes(u64),
     /// The API server only, to measure it without controllers.
     ApiOnly,
+    /// The API server only, in memory, which hosts further clusters.
+    Host,
 }
 
 /// A running server; dropping it kills its process.
@@ -67,6 +69,14 @@ impl Server {
             ServerComponents::ShortHistory => drop(command.args(["--keep-history", "1s"])),
             ServerComponents::Nodes(nodes) => drop(command.args(["--nodes", &nodes.to_string()])),
             ServerComponents::ApiOnly => drop(command.args(["--controllers", "none", "--nodes", "0"])),
+            ServerComponents::Host => drop(command.args([
+                "--controllers",
+                "none",
+                "--nodes",
+                "0",
+                "--memory",
+                "--host-clusters",
+            ])),
         }
         Self::start(command, &kubeconfig).await
     }

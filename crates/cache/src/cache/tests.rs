@@ -509,3 +509,29 @@ async fn the_first_fill_makes_a_cache_synced() {
     cache.replace(Vec::new(), version(1));
     waiting.await;
 }
+
+#[test]
+fn a_fork_has_objects_and_history_and_then_diverges() {
+    let cache = pods();
+    put(&cache, "default/a", 1);
+    put(&cache, "default/b", 2);
+    let progress = Arc::new(Progress::new());
+    progress.advance(cache.version());
+    let fork = Arc::new(cache.fork(progress));
+    put(&cache, "default/c", 3);
+    put(&fork, "default/d", 3);
+    assert_eq!(
+        keys(cache.snapshot().iter()),
+        ["default/a", "default/b", "default/c"]
+    );
+    assert_eq!(
+        keys(fork.snapshot().iter()),
+        ["default/a", "default/b", "default/d"]
+    );
+    let mut changes = fork.subscribe(Some(version(1))).unwrap();
+    assert_eq!(ready(&mut changes).len(), 2);
+    assert!(Arc::ptr_eq(
+        &cache.find(&"default/a".parse().unwrap()).unwrap(),
+        &fork.find(&"default/a".parse().unwrap()).unwrap()
+    ));
+}

@@ -76,29 +76,30 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// The bootstrap objects of a server of these kinds, and those that describe the server.
 pub fn objects(kinds: &Kinds, server: Option<&ServerInfo>) -> Vec<BootstrapObject> {
-    let mut objects = cluster_objects(kinds);
+    let mut objects = rechecked_objects(server);
     if server.is_none_or(|server| server.has_default_accounts) {
         objects.extend(default_accounts());
     }
-    objects.extend(server.map(server_objects::objects).unwrap_or_default());
+    objects.extend(PRIORITY_CLASSES.iter().map(priority_class).map(bootstrap_object));
+    objects.extend(roles::all().into_iter().map(bootstrap_object));
+    objects.extend(api_services(kinds).into_iter().map(bootstrap_object));
     objects
 }
 
-/// The objects of every cluster. Those of RBAC, PriorityClasses and APIServices are written at the start only.
-fn cluster_objects(kinds: &Kinds) -> Vec<BootstrapObject> {
+/// Those of [`objects`] that are checked again while the server runs. The others are written at the first start of a
+/// cluster only, so a fork of a cluster does not need them.
+pub fn rechecked_objects(server: Option<&ServerInfo>) -> Vec<BootstrapObject> {
     let mut objects = Vec::new();
     objects.extend(NAMESPACES.iter().map(|name| BootstrapObject {
         recheck: Recheck::CreateEvery(MINUTE),
         ..bootstrap_object(namespace(name))
     }));
-    objects.extend(PRIORITY_CLASSES.iter().map(priority_class).map(bootstrap_object));
     objects.extend(flow_control::all().into_iter().map(|object| BootstrapObject {
         field_manager: FLOW_CONTROL_PRODUCER,
         recheck: Recheck::ReconcileEvery(MINUTE),
         ..bootstrap_object(object)
     }));
-    objects.extend(roles::all().into_iter().map(bootstrap_object));
-    objects.extend(api_services(kinds).into_iter().map(bootstrap_object));
+    objects.extend(server.map(server_objects::objects).unwrap_or_default());
     objects
 }
 

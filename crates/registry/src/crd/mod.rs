@@ -98,6 +98,7 @@ impl CrdKinds {
         let fingerprint = crd.fingerprint(object);
         let object = object.clone();
         if let Some(crd_kinds) = before.filter(|crd_kinds| crd_kinds.fingerprint == fingerprint) {
+            // Forks of a cluster share the source: the bytes of each have the schemas of this generation.
             crd_kinds.source.replace(object.json());
             return Some(Self {
                 object,

@@ -15,6 +15,7 @@ use setpoint_auth::{AccessControl, AccessOptions, Issuer};
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_runtime::Caches;
 
+use super::credentials::Credentials;
 use crate::args::{AuthenticationFlags, Up};
 
 mod authorizers;
@@ -32,18 +33,19 @@ const WEBHOOK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// Builds the access control on the server's caches.
 pub(super) fn open(
     args: &Up,
-    issuer: Arc<Issuer>,
+    credentials: &mut Credentials,
     caches: &Arc<dyn Caches>,
     clock: &Arc<dyn Clock>,
     uses: &TokenUses,
 ) -> Result<(AccessControl, Reload)> {
     let flags = &args.authentication_flags;
+    let issuer = credentials.issuer.clone();
     let authentication = jwt::config(flags, &issuer)?;
     let jwt = jwt::authenticators(flags, &authentication, &issuer, clock)?;
     let authorizers = authorizers::configs(&args.authorization_flags)?;
     let (uses, now) = (uses.clone(), clock.clone());
     let options = AccessOptions {
-        token_file: read_tokens(args.token_auth_file.as_deref(), &issuer)?,
+        token_file: credentials.token_file.take(),
         service_account_lookup: args.service_account_flags.service_account_lookup,
         on_token_use: Arc::new(move |secret: &Stored| uses.note(secret, now.now())),
         remote_tokens: remote_tokens(flags, jwt.clone(), &issuer, clock)?,
@@ -114,7 +116,8 @@ fn anonymous(
     }
 }
 
-fn read_tokens(file: Option<&Path>, issuer: &Issuer) -> Result<Option<TokenFile>> {
+/// Reads the tokens of `--token-auth-file`.
+pub(super) fn read_tokens(file: Option<&Path>, issuer: &Issuer) -> Result<Option<TokenFile>> {
     let Some(file) = file else {
         return Ok(None);
     };

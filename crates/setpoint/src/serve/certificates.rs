@@ -81,7 +81,11 @@ impl Certificates {
             (Some(certificate), Some(key)) => Some(SigningFiles::open(certificate, key)?),
             _ => None,
         };
-        let tls = DynamicTls::new(clients.add_to_identity(serving.identity(&pki)?)?)?;
+        let identity = clients.add_to_identity(serving.identity(&pki)?)?;
+        let tls = match args.host_clusters {
+            true => DynamicTls::for_hosted_clusters(identity)?,
+            false => DynamicTls::new(identity)?,
+        };
         let current = cluster_certificates(&pki, signing.as_ref(), &clients);
         let controllers = watch::Sender::new(current);
         Ok(Self {
@@ -104,6 +108,7 @@ impl Certificates {
     pub(super) fn credentials(&self, args: &Up) -> Result<Credentials> {
         let issuer = access::open_issuer(&args.service_account_flags, &self.dir, self.clock.now())?;
         Ok(Credentials {
+            token_file: access::read_tokens(args.token_auth_file.as_deref(), &issuer)?,
             issuer: Arc::new(issuer),
             client_authorities: self.tls.client_authorities(),
             request_headers: self.clients.request_headers()?,
@@ -118,6 +123,14 @@ impl Certificates {
         self.tls.clone()
     }
 
+    /// How kubeconfigs name the server at this address.
+    pub(super) fn kubeconfig_server(&self, address: SocketAddr) -> KubeconfigServer {
+        KubeconfigServer {
+            address,
+            has_user_certificate: self.serving.replaces_default(),
+        }
+    }
+
     /// Writes the administrator's kubeconfig for the server at this address.
     pub(super) fn write_kubeconfig(
         &self,
@@ -125,11 +138,7 @@ impl Certificates {
         data_dir: &DataDir,
         address: SocketAddr,
     ) -> Result<WrittenKubeconfig> {
-        let server = KubeconfigServer {
-            address,
-            has_user_certificate: self.serving.replaces_default(),
-        };
-        kubeconfig::write(args, data_dir, &self.pki, server)
+        kubeconfig::write(args, data_dir, &self.pki, self.kubeconfig_server(address))
     }
 
     /// Reads the files again and again until stopped.

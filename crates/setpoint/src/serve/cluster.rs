@@ -45,6 +45,10 @@ pub(super) struct ClusterConfig<'a> {
     pub(super) clock: Arc<dyn Clock>,
     /// Cancelled when the cluster stops.
     pub(super) stop: CancellationToken,
+    /// Whether the objects are those of another cluster, the bootstrap objects among them.
+    pub(super) is_fork: bool,
+    /// A view of the same kinds, such as that of the cluster that this one is a fork of.
+    pub(super) origin: Option<Arc<View>>,
 }
 
 /// A cluster whose components are built and not yet started.
@@ -59,7 +63,17 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn open(config: ClusterConfig<'_>) -> Result<Self> {
+    pub(super) fn open(mut config: ClusterConfig<'_>) -> Result<Self> {
+        let bootstrap = bootstrap_objects(&config);
+        let readers: Arc<dyn Caches> = config.caches.clone();
+        let uses = TokenUses::default();
+        let (access, reload) = access::open(
+            config.args,
+            &mut config.credentials,
+            &readers,
+            &config.clock,
+            &uses,
+        )?;
         let ClusterConfig {
             args,
             caches,
@@ -67,11 +81,7 @@ impl Cluster {
             clock,
             ..
         } = &config;
-        let bootstrap = bootstrap::objects(&caches.kinds(), Some(&server_info(&config)));
-        let readers: Arc<dyn Caches> = caches.clone();
-        let uses = TokenUses::default();
         let issuer = credentials.issuer.clone();
-        let (access, reload) = access::open(args, issuer.clone(), &readers, clock, &uses)?;
         let webhook_client = webhooks::client(&*readers, clock)?;
         let clients = (&access, webhook_client.clone());
         let registry = open_registry(args, caches.clone(), clients, bootstrap, clock)?;
@@ -143,7 +153,16 @@ fn open_view(
         custom_routes: config.custom_routes,
         max_memory: memory::limit(args.limit_flags.max_memory),
         address: config.address,
+        origin: config.origin,
     }))
+}
+
+fn bootstrap_objects(config: &ClusterConfig<'_>) -> Vec<BootstrapObject> {
+    let server = server_info(config);
+    match config.is_fork {
+        true => bootstrap::rechecked_objects(Some(&server)),
+        false => bootstrap::objects(&config.caches.kinds(), Some(&server)),
+    }
 }
 
 /// The server's address, service CIDR and CAs, which the registry publishes as objects.

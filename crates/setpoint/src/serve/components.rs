@@ -40,11 +40,11 @@ impl Signals {
         })
     }
 
-    /// Resolves with the next signal.
-    pub(super) async fn next(&mut self) {
+    /// The next signal.
+    pub(super) async fn next(&mut self) -> rustix::process::Signal {
         tokio::select! {
-            _ = self.interrupts.recv() => {}
-            _ = self.terminations.recv() => {}
+            _ = self.interrupts.recv() => rustix::process::Signal::INT,
+            _ = self.terminations.recv() => rustix::process::Signal::TERM,
         }
     }
 }
@@ -72,13 +72,35 @@ impl Components {
     /// Waits for a signal or until a component ends, then stops all components. Returns the error of the first to end.
     pub(super) async fn wait(mut self, signals: &mut Signals, clock: &Arc<dyn Clock>) -> Result<()> {
         let outcome = tokio::select! {
-            () = signals.next() => Ok(()),
+            _ = signals.next() => Ok(()),
             Some(ended) = self.running.join_next() => Err(early_exit_error(ended)),
         };
         tokio::select! {
             () = self.stop_all(clock) => {}
             _ = signals.interrupts.recv() => std::process::exit(INTERRUPTED),
         }
+        outcome
+    }
+
+    /// Waits until the token is cancelled or a component ends, then stops all components. Returns the error of the first
+    /// to end.
+    pub(super) async fn wait_until_stopped(self, clock: &Arc<dyn Clock>) -> Result<()> {
+        let stop = self.stop.clone();
+        self.wait_for(stop.cancelled(), clock).await
+    }
+
+    /// Waits for a future or until a component ends, then stops all components. Returns the error of the first to end.
+    pub(super) async fn wait_for<T>(
+        mut self,
+        work: impl Future<Output = T>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<T> {
+        let outcome = tokio::select! {
+            biased;
+            done = work => Ok(done),
+            Some(ended) = self.running.join_next() => Err(early_exit_error(ended)),
+        };
+        self.stop_all(clock).await;
         outcome
     }
 

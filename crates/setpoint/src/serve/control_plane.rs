@@ -31,6 +31,22 @@ impl Selection {
     }
 }
 
+/// Fails if the list names a controller that does not exist.
+pub(super) fn check_selection(controllers: &[String]) -> Result<()> {
+    let mut enabled = expand_selection(controllers);
+    take_scheduler(&mut enabled);
+    setpoint_controllers::select(&enabled)?;
+    Ok(())
+}
+
+/// Whether the list selects the controller of this name.
+pub(super) fn selects(controllers: &[String], name: &str) -> bool {
+    let mut enabled = expand_selection(controllers);
+    take_scheduler(&mut enabled);
+    let selected = setpoint_controllers::select(&enabled).unwrap_or_default();
+    selected.iter().any(|controller| controller.has_name(name))
+}
+
 /// The controller manager, on the server's own caches.
 pub(super) fn manager(
     registry: &Arc<Registry>,

@@ -7,6 +7,7 @@ use setpoint_apiserver::RequestHeaders;
 use setpoint_apiserver::aggregate::ProxyClientIdentity;
 use setpoint_apiserver::tls::ClientAuthorities;
 use setpoint_auth::Issuer;
+use setpoint_auth::authenticate::TokenFile;
 use setpoint_controllers::ClusterCertificates;
 use setpoint_kinds::bootstrap::RequestHeaderInfo;
 use setpoint_pki::CertKeyPair;
@@ -16,6 +17,8 @@ use tokio::sync::watch;
 pub(super) struct Credentials {
     /// Signs and verifies the tokens of service accounts.
     pub(super) issuer: Arc<Issuer>,
+    /// Static tokens, until the access control takes them.
+    pub(super) token_file: Option<TokenFile>,
     /// The CAs of client certificates.
     pub(super) client_authorities: Arc<ClientAuthorities>,
     /// The headers in which authenticating proxies name the user, if there are any.

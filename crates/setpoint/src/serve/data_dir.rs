@@ -41,12 +41,15 @@ impl DataDir {
         })
     }
 
-    /// A new directory in the directory for temporary files, which all users share. The name cannot be foreseen, and a
-    /// directory that exists is not used, because another user could have put its keys there.
+    /// A new directory in the user's runtime directory, which is in memory, or else in the directory for temporary files,
+    /// which all users share. The name cannot be foreseen, and a directory that exists is not used, because another user
+    /// could have put its keys there.
     fn temporary() -> Result<Self> {
         // The standard library's hash keys are random, and no other user sees the name before the directory exists.
         let random = RandomState::new().build_hasher().finish();
-        let dir = env::temp_dir().join(format!("setpoint-{random:016x}"));
+        let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let parent = runtime.filter(|dir| dir.is_dir()).unwrap_or_else(env::temp_dir);
+        let dir = parent.join(format!("setpoint-{random:016x}"));
         create_private_dir(&dir)?;
         Ok(Self { dir, temporary: true })
     }

@@ -103,20 +103,37 @@ fn replace_entries(file: &mut Kubeconfig, written: &Kubeconfig, renewed: &Kubeco
     }
 }
 
-fn config(pki: &Pki, server: KubeconfigServer) -> Kubeconfig {
-    let encoded = |text: &str| Some(STANDARD.encode(text));
+/// The URL of a server at this address.
+pub(super) fn server_url(address: SocketAddr) -> String {
+    format!("https://{}", reachable(address))
+}
+
+/// The kubeconfig of a user of one cluster, at this URL of a server with this CA.
+pub(super) fn of_cluster(
+    name: &str,
+    url: &str,
+    authority: &str,
+    server: KubeconfigServer,
+    user: User,
+) -> Kubeconfig {
     let cluster = Cluster {
-        server: format!("https://{}", reachable(server.address)),
-        certificate_authority_data: encoded(&pki.authority.bundle),
+        server: url.to_owned(),
+        certificate_authority_data: Some(STANDARD.encode(authority)),
         tls_server_name: server.has_user_certificate.then(|| LOOPBACK_NAME.to_owned()),
         ..Cluster::default()
     };
+    Kubeconfig::single_context(name, cluster, user)
+}
+
+fn config(pki: &Pki, server: KubeconfigServer) -> Kubeconfig {
+    let encoded = |text: &str| Some(STANDARD.encode(text));
     let user = User {
         client_certificate_data: encoded(&pki.administrator.certificate),
         client_key_data: encoded(&pki.administrator.key),
         ..User::default()
     };
-    Kubeconfig::single_context(NAME, cluster, user)
+    let url = server_url(server.address);
+    of_cluster(NAME, &url, &pki.authority.bundle, server, user)
 }
 
 /// Whether the file has no cluster and user but those written by this command.

@@ -161,6 +161,14 @@ impl Kubectl {
         (code, text(&output.stdout) + &text(&output.stderr))
     }
 
+    /// The same kubectl with another kubeconfig.
+    pub(crate) fn with_kubeconfig(self, kubeconfig: &str) -> Self {
+        Self {
+            kubeconfig: kubeconfig.into(),
+            ..self
+        }
+    }
+
     /// The same kubectl with one more variable in its environment.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.variables.push((name, value.to_owned()));

@@ -1,5 +1,6 @@
 //! One file per workload; each starts the servers it needs and adds its lines to the report.
 
+mod clusters;
 mod counter;
 mod crds;
 pub(crate) mod exchange;
@@ -24,7 +25,7 @@ pub(crate) type Workload =
     for<'a> fn(&'a Setting, &'a mut Report) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// All workloads, in the order they are run.
-pub(crate) fn all() -> [(&'static str, Workload); 10] {
+pub(crate) fn all() -> [(&'static str, Workload); 11] {
     [
         ("floor", |setting, report| {
             Box::pin(floor::measure(setting, report))
@@ -48,5 +49,8 @@ pub(crate) fn all() -> [(&'static str, Workload); 10] {
         }),
         ("pods", |setting, report| Box::pin(pods::measure(setting, report))),
         ("crds", |setting, report| Box::pin(crds::measure(setting, report))),
+        ("clusters", |setting, report| {
+            Box::pin(clusters::measure(setting, report))
+        }),
     ]
 }
