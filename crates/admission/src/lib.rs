@@ -10,8 +10,9 @@
 
 pub mod chain;
 
-#[allow(dead_code, unused_imports, reason = "for webhooks and admission policies")]
+mod admission_request;
 mod expressions;
+#[allow(dead_code, unused_imports, reason = "some of it is for webhooks")]
 mod matching;
 mod plugins;
 

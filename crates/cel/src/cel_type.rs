@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::value_schema::escape_keyword;
+
 /// The type of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
@@ -47,8 +49,11 @@ pub struct ObjectType {
 impl ObjectType {
     /// The type of a field.
     pub(crate) fn field(&self, name: &str) -> Option<Type> {
-        let declared = self.fields.get(name).cloned();
-        declared.or_else(|| self.has_any_field.then_some(Type::Dyn))
+        let declared = self.fields.get(name);
+        let declared = declared.or_else(|| self.fields.get(&escape_keyword(name)?));
+        declared
+            .cloned()
+            .or_else(|| self.has_any_field.then_some(Type::Dyn))
     }
 }
 

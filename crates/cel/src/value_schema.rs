@@ -136,10 +136,25 @@ impl ValueSchema {
             (Shape::List(items, _), "@items") => Some(items),
             (Shape::Map(values), "@values") => Some(values),
             (Shape::Map(_), "@keys") => Some(&KEYS),
-            (Shape::Object(fields), _) => fields.get(step).map(|field| &field.declared),
+            (Shape::Map(values), _) if !step.starts_with('@') => Some(values),
+            (Shape::Object(fields), _) => find_field(fields, step).map(|field| &field.declared),
             _ => None,
         }
     }
+}
+
+/// A field by its name in expressions. A keyword, such as `namespace`, need not be escaped.
+pub(crate) fn find_field<'a>(
+    fields: &'a BTreeMap<String, FieldSchema>,
+    name: &str,
+) -> Option<&'a FieldSchema> {
+    let field = fields.get(name);
+    field.or_else(|| fields.get(&escape_keyword(name)?))
+}
+
+/// The escaped form of a keyword; `None` if the name is none.
+pub(crate) fn escape_keyword(name: &str) -> Option<String> {
+    is_word_reserved(name).then(|| format!("__{name}__"))
 }
 
 /// The name of a field in expressions; `None` if it has none.
@@ -150,8 +165,8 @@ impl ValueSchema {
 /// assert_eq!(escape("namespace").as_deref(), Some("__namespace__"));
 /// ```
 pub fn escape(name: &str) -> Option<String> {
-    if is_word_reserved(name) {
-        return Some(format!("__{name}__"));
+    if let Some(keyword) = escape_keyword(name) {
+        return Some(keyword);
     }
     let first = name.chars().next()?;
     if !(first.is_ascii_alphabetic() || first == '_') {

@@ -22,6 +22,7 @@ pub(crate) struct MatchConditions {
 
 impl MatchConditions {
     /// Compiles the conditions of a webhook.
+    #[allow(dead_code, reason = "for webhooks")]
     pub(crate) fn of_webhook(conditions: &[MatchCondition]) -> Self {
         let optional = OptionalVariables {
             params: false,

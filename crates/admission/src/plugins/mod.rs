@@ -10,6 +10,7 @@ mod namespace_lifecycle;
 mod node_restriction;
 mod owner_references;
 mod pod_security;
+mod policy;
 mod priority;
 mod quota;
 mod resource_claim_access;
@@ -31,7 +32,6 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "ExtendedResourceToleration",
     "ImagePolicyWebhook",
     "LimitPodHardAntiAffinityTopology",
-    "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "NamespaceAutoProvision",
     "NamespaceExists",
@@ -40,7 +40,6 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "PodNodeSelector",
     "PodResizeValidator",
     "PodTolerationRestriction",
-    "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
 
@@ -88,7 +87,15 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
             Box::new(resource_claim_access::ResourceClaimAccess(access())),
             true,
         ),
+        (
+            Box::new(policy::mutating::MutatingAdmissionPolicy(access())),
+            true,
+        ),
         (Box::new(service_addresses::ServiceAddresses::new(config)), true),
+        (
+            Box::new(policy::validating::ValidatingAdmissionPolicy(access())),
+            true,
+        ),
         (Box::new(quota::ResourceQuota), true),
     ]
 }

@@ -7,7 +7,7 @@ use setpoint_schema::Tree;
 
 use super::{List, Map, Text, Value};
 use crate::cel_type::Type;
-use crate::value_schema::{DYN, ListSemantics, Shape, ValueSchema, escape};
+use crate::value_schema::{DYN, ListSemantics, Shape, ValueSchema, escape, find_field};
 
 /// A node of an object with its declared schema.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ impl<'a> Node<'a> {
     pub(super) fn field(self, name: &str) -> Option<Value<'a>> {
         let (tree, declared) = match &self.declared.shape {
             Shape::Object(fields) => {
-                let field = fields.get(name)?;
+                let field = find_field(fields, name)?;
                 let tree = self.tree.get(&field.name).filter(|tree| !tree.is_null())?;
                 (tree, &field.declared)
             }

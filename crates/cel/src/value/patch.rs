@@ -5,21 +5,14 @@ use setpoint_schema::Tree;
 
 use super::{Map, Value};
 
-/// The greatest integer that JSON numbers represent exactly; others are written as text.
-const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
-
 impl Value<'_> {
     /// The value as the tree of an object; `None` if it cannot be a part of one.
     pub fn to_tree(&self) -> Option<Tree> {
         Some(match self {
             Value::Null => Tree::Null,
             Value::Bool(value) => Tree::Bool(*value),
-            Value::Int(value) if value.abs() > MAX_SAFE_INTEGER => Tree::from(value.to_string()),
             Value::Int(value) => Tree::Int(*value),
-            Value::Uint(value) => match i64::try_from(*value) {
-                Ok(value) if value <= MAX_SAFE_INTEGER => Tree::Int(value),
-                _ => Tree::from(value.to_string()),
-            },
+            Value::Uint(value) => i64::try_from(*value).map_or(Tree::Float(*value as f64), Tree::Int),
             Value::Double(value) => Tree::Float(*value),
             Value::String(text) => Tree::from(text.as_str()),
             Value::Bytes(bytes) => Tree::from(base64::engine::general_purpose::STANDARD.encode(bytes)),

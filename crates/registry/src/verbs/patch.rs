@@ -188,7 +188,7 @@ pub(crate) fn patch_error(failed: Error) -> Status {
             reason: "RequestEntityTooLarge".to_owned(),
             ..error::plain(413, format!("Request entity too large: {failed}"))
         },
-        Error::Inapplicable(_) => Status {
+        Error::Inapplicable(_) | Error::TestFailed(_) => Status {
             reason: "Invalid".to_owned(),
             details: Some(setpoint_api::status::Details::default()),
             ..error::plain(

@@ -42,6 +42,7 @@ mod reconcile_with_schema;
 mod versions;
 
 mod apply_patch;
+mod merge_configuration;
 mod scale;
 mod update;
 
@@ -52,6 +53,7 @@ pub use managed_fields::{
     MAX_UPDATE_MANAGERS, ManagedFields, ManagedFieldsEntry, ManagedFieldsError, ManagerId, Operation,
     keep_timestamps_if_unchanged,
 };
+pub use merge_configuration::{MergeError, merge_configuration};
 pub use path_element::{InvalidPathElement, PathElement};
 pub use scale::{SCALE_VERSION, ScaleHandler};
 pub use update::{FieldManager, update};

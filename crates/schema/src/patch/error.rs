@@ -1,6 +1,7 @@
 //! Errors of patches: one variant for each response of the API server.
 
-/// Why a patch is not applied. The texts are visible to clients, except for [`Error::Inapplicable`].
+/// Why a patch is not applied. The texts are visible to clients, except for [`Error::Inapplicable`] and
+/// [`Error::TestFailed`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The patch is malformed, whatever the object: a bad request with this message.
@@ -9,10 +10,14 @@ pub enum Error {
     /// The request is too large, with this message.
     #[error("The allowed maximum operations in a JSON patch is {max}, got {got}")]
     TooManyOperations { max: usize, got: usize },
-    /// The patch cannot be applied to this object: a test failed, a path is missing. The reference server responds with
-    /// status 422, the reason `Invalid` and a generic message; this one is for the server's log.
+    /// The patch cannot be applied to this object, such as a path that is missing. The reference server responds with
+    /// status 422, the reason `Invalid` and a generic message; this one is for the server's log, and for policies whose
+    /// expressions compute a patch.
     #[error("{0}")]
     Inapplicable(String),
+    /// A test failed. The response is the same; a policy whose test fails leaves the object as it is.
+    #[error("testing value {0} failed: test failed")]
+    TestFailed(String),
     /// A strategic merge patch contradicts itself or the object's type. The reference server reports an internal error
     /// with this message.
     #[error("{0}")]

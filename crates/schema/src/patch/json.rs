@@ -79,8 +79,8 @@ impl<'p> Operation<'p> {
             Some("copy") => self.copy(tree, copied_bytes),
             Some("test") => self.test(tree),
             other => Err(Error::inapplicable(format!(
-                "unknown operation \"{}\"",
-                other.unwrap_or_default()
+                "Unexpected kind: {}",
+                other.unwrap_or("unknown")
             ))),
         }
     }
@@ -90,8 +90,12 @@ impl<'p> Operation<'p> {
     }
 
     fn remove(&self, tree: &mut Tree) -> Result<(), Error> {
-        let mut location = locate(tree, self.path()?)?;
-        location.container.remove(&location.key).map(drop)
+        let path = self.path()?;
+        let missing =
+            || format!("remove operation does not apply: doc is missing path: {path:?}: missing value");
+        let mut location = pointer::find(tree, path).ok_or_else(|| Error::inapplicable(missing()))?;
+        let removed = location.container.remove(&location.key);
+        removed.map(drop).map_err(|error| within("remove", path, &error))
     }
 
     fn replace(&self, tree: &mut Tree) -> Result<(), Error> {
@@ -99,7 +103,11 @@ impl<'p> Operation<'p> {
         if path.is_empty() {
             return self.replace_all(tree);
         }
-        let mut location = locate(tree, path)?;
+        let mut location = locate(
+            tree,
+            path,
+            "replace operation does not apply: doc is missing path",
+        )?;
         location.container.replace(&location.key, self.value_or_null())
     }
 
@@ -117,14 +125,25 @@ impl<'p> Operation<'p> {
     }
 
     fn relocate(&self, tree: &mut Tree) -> Result<(), Error> {
-        let mut location = locate(tree, self.from()?)?;
-        let value = location.container.remove(&location.key)?;
-        add_at(tree, self.path()?, value)
+        let from = self.from()?;
+        let mut location = locate(
+            tree,
+            from,
+            "move operation does not apply: doc is missing from path",
+        )?;
+        let removed = location.container.remove(&location.key);
+        let value = removed.map_err(|error| within("move", &location.key, &error))?;
+        let path = self.path()?;
+        let missing = "move operation does not apply: doc is missing destination path";
+        let mut location = locate(tree, path, missing)?;
+        let added = location.container.add(&location.key, value);
+        added.map_err(|error| within("move", path, &error))
     }
 
     /// Copies a value. An absent key of a map is copied as null.
     fn copy(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
-        let from = locate(tree, self.from()?)?;
+        let missing = "copy operation does not apply: doc is missing from path";
+        let from = locate(tree, self.from()?, missing)?;
         let value = from.container.value(&from.key)?.cloned().unwrap_or_default();
         *copied_bytes += json_bytes(&value);
         if *copied_bytes > MAX_COPIED_BYTES {
@@ -139,11 +158,15 @@ impl<'p> Operation<'p> {
         let path = self.path()?;
         let holds = match path {
             "" => self.value.is_some_and(|value| equal(tree, value)),
-            _ => self.holds(&locate(tree, path)?)?,
+            _ => self.holds(&locate(
+                tree,
+                path,
+                "test operation does not apply: is missing path",
+            )?)?,
         };
         match holds {
             true => Ok(()),
-            false => Err(Error::inapplicable(format!("the test of \"{path}\" failed"))),
+            false => Err(Error::TestFailed(path.to_owned())),
         }
     }
 
@@ -159,12 +182,12 @@ impl<'p> Operation<'p> {
 
     fn path(&self) -> Result<&'p str, Error> {
         self.path
-            .ok_or_else(|| Error::inapplicable("an operation has no path"))
+            .ok_or_else(|| Error::inapplicable("operation missing path field: missing value"))
     }
 
     fn from(&self) -> Result<&'p str, Error> {
         self.from
-            .ok_or_else(|| Error::inapplicable("an operation has no from"))
+            .ok_or_else(|| Error::inapplicable("operation, missing from field: missing value"))
     }
 
     /// The value to be written; an absent one is null.
@@ -184,13 +207,25 @@ fn text<'p>(item: &'p Tree, name: &str) -> Result<Option<&'p str>, Error> {
     }
 }
 
-fn locate<'t, 'p>(tree: &'t mut Tree, path: &'p str) -> Result<pointer::Location<'t, 'p>, Error> {
-    pointer::find(tree, path).ok_or_else(|| Error::inapplicable(format!("path \"{path}\" does not exist")))
+/// The location of a path. `missing` is the message if its parent does not exist.
+fn locate<'t, 'p>(
+    tree: &'t mut Tree,
+    path: &'p str,
+    missing: &str,
+) -> Result<pointer::Location<'t, 'p>, Error> {
+    pointer::find(tree, path).ok_or_else(|| Error::inapplicable(format!("{missing}: {path}: missing value")))
 }
 
 fn add_at(tree: &mut Tree, path: &str, value: Tree) -> Result<(), Error> {
-    let mut location = locate(tree, path)?;
-    location.container.add(&location.key, value)
+    let missing = || format!("add operation does not apply: doc is missing path: {path:?}: missing value");
+    let mut location = pointer::find(tree, path).ok_or_else(|| Error::inapplicable(missing()))?;
+    let added = location.container.add(&location.key, value);
+    added.map_err(|error| within("add", path, &error))
+}
+
+/// An error of the location that an operation changes.
+fn within(operation: &str, path: &str, error: &Error) -> Error {
+    Error::inapplicable(format!("error in {operation} for path: '{path}': {error}"))
 }
 
 fn json_bytes(value: &Tree) -> usize {

@@ -86,7 +86,11 @@ fn unescape(step: &str) -> Cow<'_, str> {
 
 /// Parses an index into a list of `length` items. Negative numbers count from the end.
 pub(super) fn index(text: &str, length: usize) -> Result<usize, Error> {
-    let invalid = || Error::inapplicable(format!("invalid index \"{text}\" into a list of {length}"));
+    let invalid = || {
+        Error::inapplicable(format!(
+            "Unable to access invalid index: {text}: invalid index referenced"
+        ))
+    };
     let number: i64 = text.parse().map_err(|_| invalid())?;
     let length = length as i64;
     match number {
@@ -133,9 +137,9 @@ impl Container<'_> {
     /// Removes a key or an index, which must exist, and returns its value.
     pub(super) fn remove(&mut self, key: &str) -> Result<Tree, Error> {
         match self {
-            Container::Map(map) => map
-                .remove(key)
-                .ok_or_else(|| Error::inapplicable(format!("no key \"{key}\" to remove"))),
+            Container::Map(map) => map.remove(key).ok_or_else(|| {
+                Error::inapplicable(format!("Unable to remove nonexistent key: {key}: missing value"))
+            }),
             Container::List(items) => Ok(items.remove(index(key, items.len())?)),
         }
     }

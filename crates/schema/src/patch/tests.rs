@@ -154,7 +154,7 @@ fn check(object: &Value, step: &Value) -> Outcome {
             Err(error),
             message.strip_prefix("Request entity too large: ").unwrap(),
         ),
-        (422, Err(Error::Inapplicable(_))) if message == REJECTED => Ok(()),
+        (422, Err(Error::Inapplicable(_) | Error::TestFailed(_))) if message == REJECTED => Ok(()),
         (422, Err(Error::TypeMismatch { patch, why })) => {
             same(&format!("{INVALID_PATCH}{patch:?}: {why}"), message)
         }
