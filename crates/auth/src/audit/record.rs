@@ -152,7 +152,7 @@ impl Record {
         }
         self.event.stage = stage;
         self.event.stage_timestamp = micros(now);
-        serde_json::to_string(&self.event).ok()
+        String::from_utf8(setpoint_api::json::to_vec(&self.event).ok()?).ok()
     }
 
     fn raw(&self, json: &[u8]) -> Option<Box<RawValue>> {

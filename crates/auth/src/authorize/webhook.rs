@@ -187,10 +187,11 @@ impl WebhookAuthorizer {
             spec: serde_json::from_slice(spec).map_err(|error| error.to_string())?,
             status: ReviewStatus::default(),
         };
-        let review = serde_json::to_vec(&review).map_err(|error| error.to_string())?;
+        let review = setpoint_api::json::to_vec(&review).map_err(|error| error.to_string())?;
         let response = remote::send_with_retries(&*self.client, &*self.clock, review).await;
         let json = response.map_err(|error| error.message)?;
-        let response: ReviewResponse = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        let response: ReviewResponse =
+            setpoint_api::json::from_slice(&json).map_err(|error| error.to_string())?;
         Ok(response.status)
     }
 }
@@ -198,7 +199,7 @@ impl WebhookAuthorizer {
 impl Authorize for WebhookAuthorizer {
     fn authorize<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
         let spec = ReviewSpec::new(user, attributes, self.options.version == "v1");
-        let spec = serde_json::to_vec(&spec).expect("a spec has only strings");
+        let spec = setpoint_api::json::to_vec(&spec).expect("a spec has only strings");
         if let Some(status) = self.cache.find(&spec, self.clock.now()) {
             return status.into_decision().into();
         }
