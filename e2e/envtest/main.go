@@ -1,6 +1,7 @@
 // Tests of the program as the kube-apiserver and etcd of controller-runtime's envtest.
 //
-// The argument is the path of setpoint. Each test is a function and prints one line with its outcome.
+// The argument is the path of setpoint. Each test is a function and prints one line with its outcome. With the arguments
+// `measure DIR N` it measures the start of the programs in a directory instead.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +56,17 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	log.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	if len(os.Args) == 4 && os.Args[1] == "measure" {
+		count, err := strconv.Atoi(os.Args[3])
+		if err == nil && count > 0 {
+			err = measure(os.Args[2], count)
+		}
+		if err != nil {
+			fmt.Println("cannot measure:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	s, err := start(os.Args[1])
 	if err != nil {
 		fmt.Println("cannot start:", err)
