@@ -4,12 +4,13 @@
 //! else. A large request therefore gives its worker thread up: the runtime goes on with another thread, so that small
 //! requests, TLS handshakes and health checks do not wait. Small requests run where they are.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::num::NonZero;
+use std::pin::{Pin, pin};
+use std::task::ready;
 use std::thread::available_parallelism;
 
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::task::block_in_place;
 
 use setpoint_api::off_worker::has_workers;
@@ -37,16 +38,27 @@ impl Default for LargeRequests {
 }
 
 impl LargeRequests {
-    /// Runs a large request once a slot is free. It must not be run by a request that has a slot already.
+    /// Runs a large request, whenever it computes, in a slot and off the worker threads. While it waits, for a webhook or
+    /// for its commit, it holds neither a slot nor a thread. It must not be run by a request that has a slot already.
     pub(crate) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
-        let slot = self.slots.acquire().await;
-        let _slot = slot.expect("the semaphore is never closed");
-        match has_workers() {
-            true => block_in_place(|| Handle::current().block_on(request)),
-            false => request.await,
-        }
+        let mut request = pin!(request);
+        let mut slot: Option<SlotFuture<'_>> = None;
+        poll_fn(|context| {
+            let pending = slot.get_or_insert_with(|| Box::pin(self.slots.acquire()));
+            let acquired = ready!(pending.as_mut().poll(context));
+            let _slot = acquired.expect("the semaphore is never closed");
+            slot = None;
+            match has_workers() {
+                true => block_in_place(|| request.as_mut().poll(context)),
+                false => request.as_mut().poll(context),
+            }
+        })
+        .await
     }
 }
+
+/// The pending slot of a large request.
+type SlotFuture<'a> = Pin<Box<dyn Future<Output = Result<SemaphorePermit<'a>, AcquireError>> + Send + 'a>>;
 
 /// Whether the body of a request is large.
 pub(crate) fn has_large_body(request: &Request) -> bool {

@@ -189,10 +189,12 @@ impl Registry {
                 match result.and_then(|response| convert::response(&context, response)) {
                     Ok(response) => Ok(Response {
                         warnings: context.take_warnings(),
+                        audit_annotations: context.take_audit_annotations(),
                         ..response
                     }),
                     Err(status) => Err(Status {
                         warnings: context.take_body_warnings(),
+                        audit_annotations: context.take_audit_annotations(),
                         ..status
                     }),
                 }

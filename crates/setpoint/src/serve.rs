@@ -40,6 +40,7 @@ mod kubelet;
 mod memory;
 mod service_account_keys;
 mod serving_files;
+mod webhooks;
 
 use certificates::{CertificateUsers, Certificates};
 use cluster::{Cluster, ClusterConfig};

@@ -6,9 +6,9 @@ use setpoint_api::call::Body;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
-use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_store::{Compare, Op, Txn};
 
+use crate::admission::ReviewedWrite;
 use crate::commit::Outcome;
 use crate::deletion::{self, Step};
 use crate::request_context::RequestContext;
@@ -95,20 +95,17 @@ pub(crate) async fn delete_object(
     loop {
         let old = context.require(key)?;
         check_preconditions(context, &old, options)?;
-        let effects = context
-            .admit(
-                Operation::Delete,
-                None,
-                Some(&old),
-                OperationOptions::Delete(options),
-            )
-            .await?;
         let mut object = context.kind.decode_stored(&old).map_err(error::undecodable)?;
         let step = deletion::begin(&*context.kind, &mut object, options, context.facts.now);
+        if step == Step::Pending {
+            return Ok(DeleteOutcome::Terminating(old));
+        }
+        let mutated = context.mutate(ReviewedWrite::delete(&old, options)).await?;
+        let admitted = context.admit(ReviewedWrite::delete(&old, options)).await?;
+        let effects = mutated.and(admitted);
         let encoded = context.resource.encode(key, &object)?;
-        if step == Step::Pending
-            || (step == Step::Mark && stored_object::is_same(old.json(), &encoded.written))
-        {
+        context.add_object_warnings(Vec::new(), effects.warnings);
+        if step == Step::Mark && stored_object::is_same(old.json(), &encoded.written) {
             return Ok(DeleteOutcome::Terminating(old));
         }
         let version = old.resource_version();

@@ -10,7 +10,7 @@ pub enum Error {
     #[error("The allowed maximum operations in a JSON patch is {max}, got {got}")]
     TooManyOperations { max: usize, got: usize },
     /// The patch cannot be applied to this object: a test failed, a path is missing. The reference server responds with
-    /// status 422, the reason `Invalid` and a generic message; this one is for the server's log.
+    /// status 422, the reason `Invalid` and a generic message; this one is for patches of admission webhooks.
     #[error("{0}")]
     Inapplicable(String),
     /// A strategic merge patch contradicts itself or the object's type. The reference server reports an internal error
@@ -26,6 +26,14 @@ pub enum Error {
 impl Error {
     pub(super) fn inapplicable(text: impl Into<String>) -> Self {
         Error::Inapplicable(text.into())
+    }
+
+    /// The same error of a step within another one, which names it.
+    pub(super) fn within(self, step: &str) -> Self {
+        match self {
+            Error::Inapplicable(text) => Error::Inapplicable(format!("{step}: {text}")),
+            other => other,
+        }
     }
 
     pub(super) fn unmergeable(text: impl Into<String>) -> Self {

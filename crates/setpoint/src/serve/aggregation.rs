@@ -14,6 +14,7 @@ use setpoint_controllers::api_service::{
     AggregatorHooks, AvailabilityMetrics, RemoteApiService, ServiceResolver,
 };
 use setpoint_registry::Registry;
+use setpoint_runtime::Caches;
 use tokio_util::sync::CancellationToken;
 
 /// The aggregator and the handles that other components have of it.
@@ -30,18 +31,7 @@ impl Aggregation {
         registry: &Arc<Registry>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let resolver = ServiceResolver::new(&**registry).context("the registry has no Service cache")?;
-        let resolve = move |service: &ServiceReference| {
-            let endpoint = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
-            endpoint.map(|(host, port)| BackendAddress {
-                secure: true,
-                host,
-                port,
-                resolved: Vec::new(),
-                node: None,
-            })
-        };
-        let aggregator = Aggregator::new(Some(identity), clock.clone(), Box::new(resolve));
+        let aggregator = Aggregator::new(Some(identity), clock.clone(), service_resolver(&**registry)?);
         let remote = Http::with_transport(aggregator.transport(), clock.clone());
         let serve = Router {
             aggregator: aggregator.clone(),
@@ -67,6 +57,23 @@ impl Aggregation {
             },
         )
     }
+}
+
+/// Resolves Services to their endpoints, as the caches have them.
+pub(super) fn service_resolver(
+    caches: &dyn Caches,
+) -> Result<setpoint_apiserver::aggregate::ServiceResolver> {
+    let resolver = ServiceResolver::new(caches).context("there is no cache of Services")?;
+    Ok(Box::new(move |service: &ServiceReference| {
+        let endpoint = resolver.resolve_endpoint(&service.namespace, &service.name, service.port);
+        endpoint.map(|(host, port)| BackendAddress {
+            secure: true,
+            host,
+            port,
+            resolved: Vec::new(),
+            node: None,
+        })
+    }))
 }
 
 /// Refreshes the discovery of aggregated API servers until stopped.

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
-use setpoint_admission::Chain;
+use setpoint_admission::{AccessChecker, Chain, Webhooks};
 use setpoint_api::Clock;
 use setpoint_apiserver::metrics::{MetricsSource, ProcessMetrics};
-use setpoint_apiserver::{Aggregator, Audit, CustomRoute, View};
+use setpoint_apiserver::{Aggregator, Audit, CustomRoute, HttpsWebhookClient, View};
 use setpoint_auth::{AccessControl, Issuer};
 use setpoint_controllers::serviceaccount_tokens::TokenUses;
 use setpoint_kinds::bootstrap::{self, ServerInfo};
@@ -27,7 +27,7 @@ use super::components::Components;
 use super::control_plane::{self, Selection};
 use super::controller_config::controller_config;
 use super::credentials::Credentials;
-use super::{access_checker, checks, flow_control, kubelet, memory};
+use super::{access_checker, checks, flow_control, kubelet, memory, webhooks};
 use crate::args::Up;
 
 /// What a cluster is built from.
@@ -53,6 +53,7 @@ pub(super) struct Cluster {
     pub(super) view: Arc<View>,
     pub(super) aggregator: Arc<Aggregator>,
     pub(super) issuer: Arc<Issuer>,
+    webhook_client: Arc<HttpsWebhookClient>,
     manager: Manager,
     reload: Reload,
 }
@@ -71,16 +72,23 @@ impl Cluster {
         let uses = TokenUses::default();
         let issuer = credentials.issuer.clone();
         let (access, reload) = access::open(args, issuer.clone(), &readers, clock, &uses)?;
-        let registry = open_registry(args, caches.clone(), &access, bootstrap, clock)?;
+        let webhook_client = webhooks::client(&*readers, clock)?;
+        let checker = Arc::new(access_checker::AuthorizerAccessChecker(access.authorizer.clone()));
+        let webhooks = webhooks::admission(&webhook_client, clock, checker.clone());
+        let rules = admission_config(args, checker, webhooks.clone());
+        let registry = open_registry(args, caches.clone(), (&access, &rules), bootstrap, clock)?;
         let aggregation = Aggregation::open(credentials.proxy_client()?, &registry, clock)?;
         let mut manager = control_plane::manager(&registry, &aggregation, clock);
         let controllers = controller_config(args, credentials, (&registry, &aggregation), (&access, uses))?;
         control_plane::add_components(&mut manager, args, &controllers)?;
-        let view = open_view(config, &registry, &access, &aggregation, &manager)?;
+        let mut metrics_sources = metrics_sources(&registry, &manager, &aggregation);
+        metrics_sources.push(webhooks.metrics);
+        let view = open_view(config, &registry, &access, &aggregation, metrics_sources)?;
         Ok(Self {
             registry,
             view,
             aggregator: aggregation.aggregator,
+            webhook_client,
             issuer,
             manager,
             reload,
@@ -93,6 +101,7 @@ impl Cluster {
             registry,
             view,
             aggregator,
+            webhook_client,
             manager,
             reload,
             ..
@@ -103,6 +112,7 @@ impl Cluster {
             Ok(())
         });
         components.start("aggregator", |stop| aggregation::run(aggregator, stop));
+        components.start("webhooks", |stop| webhooks::run(webhook_client, stop));
         components.start("configuration reload", |stop| reload.run(stop));
         components.start("controllers", |stop| async move { Ok(manager.run(stop).await?) });
     }
@@ -114,10 +124,9 @@ fn open_view(
     registry: &Arc<Registry>,
     access: &AccessControl,
     aggregation: &Aggregation,
-    manager: &Manager,
+    mut metrics_sources: Vec<Arc<dyn MetricsSource>>,
 ) -> Result<Arc<View>> {
     let args = config.args;
-    let mut metrics_sources = metrics_sources(registry, manager, aggregation);
     metrics_sources.extend(config.metrics_sources);
     Ok(View::new(setpoint_apiserver::Config {
         serve: registry.clone(),
@@ -131,6 +140,7 @@ fn open_view(
         audit: config.audit,
         connect: Box::new(kubelet::network(&args.kubelet_flags)?),
         aggregator: aggregation.aggregator.clone(),
+        admit_connect: Some(registry.clone()),
         flow_control: flow_control::config(&args.flow_control_flags, registry.clone())?,
         checks: checks::all(registry, &config.stop),
         metrics_sources,
@@ -176,14 +186,17 @@ fn metrics_sources(
 
 /// The configuration of the admission plugins. The simulated nodes run in this process but are restricted to their own
 /// objects (NodeRestriction), unlike its other components.
-fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Config {
+fn admission_config(
+    args: &Up,
+    access: Arc<dyn AccessChecker>,
+    webhooks: Webhooks,
+) -> setpoint_admission::Config {
     setpoint_admission::Config {
         service_cidr: args.service_cluster_ip_range,
         node_port_range: args.service_node_port_range,
         node_restriction: true,
-        access: Some(Arc::new(access_checker::AuthorizerAccessChecker(
-            access.authorizer.clone(),
-        ))),
+        access: Some(access),
+        webhooks: Some(webhooks),
         enabled: args.enable_admission_plugins.clone(),
         disabled: args.disable_admission_plugins.clone(),
     }
@@ -192,15 +205,14 @@ fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Co
 fn open_registry(
     args: &Up,
     caches: Arc<WatchCaches>,
-    access: &AccessControl,
+    (access, rules): (&AccessControl, &setpoint_admission::Config),
     bootstrap: Vec<BootstrapObject>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Registry>> {
-    let rules = admission_config(args, access);
     rules.check()?;
     let config = setpoint_registry::Config {
         bootstrap,
-        admit: Arc::new(access.guard(Chain::standard(&rules))),
+        admit: Arc::new(access.guard(Chain::standard(rules))),
         virtual_resources: virtual_resources(args, &caches, access),
         clock: clock.clone(),
         event_ttl: args.event_ttl,
