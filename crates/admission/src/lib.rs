@@ -16,7 +16,9 @@ mod expressions;
 mod matching;
 mod plugins;
 
+mod policy_types;
 mod resource_list;
 mod review;
 
 pub use chain::{AccessAttributes, AccessChecker, Chain, Config, ConfigError, Plugin};
+pub use policy_types::{ExpressionWarning, check_policy_types};
