@@ -15,8 +15,10 @@ mod expressions;
 mod matching;
 mod plugins;
 
+mod policy_types;
 mod resource_list;
 mod review;
 
 pub use chain::{AccessAttributes, AccessChecker, Chain, Config, ConfigError, Plugin, WaitingPlugin};
 pub use plugins::webhook::{WebhookMetrics, Webhooks};
+pub use policy_types::{ExpressionWarning, check_policy_types};
