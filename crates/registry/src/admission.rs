@@ -7,7 +7,7 @@ use std::time::Duration;
 use compact_str::CompactString;
 use jiff::Timestamp;
 use setpoint_api::options::{DeleteOptions, WriteOptions};
-use setpoint_api::{GroupResource, Key, Status, Stored};
+use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{
     ObjectReader, Operation, OperationOptions, ReinvocationContext, Review, SideWrite,
 };
@@ -182,7 +182,11 @@ impl RequestContext<'_> {
     }
 
     /// The name in the URL, or else that of the object. They differ for the body of a subresource, which may have none.
+    /// A deletion of a collection has no name, as upstream.
     fn reviewed_name(&self, object: Option<&Tree>, old: Option<&Stored>) -> CompactString {
+        if self.verb == ApiVerb::DeleteCollection {
+            return CompactString::default();
+        }
         let own = || object.map(|object| meta::name(object).into());
         let stored = || old.map(|old| old.key().name().into());
         let name = self.target.name.clone().or_else(own).or_else(stored);

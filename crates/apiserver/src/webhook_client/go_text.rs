@@ -22,10 +22,10 @@ pub(super) fn body(error: &io::Error) -> String {
     let Some(failed) = find::<hyper::Error>(error) else {
         return error.to_string();
     };
-    if failed.is_incomplete_message() || failed.is_body_write_aborted() {
-        return "unexpected EOF".to_owned();
+    match connection(failed) {
+        Some(text) if text != "EOF" => text,
+        _ => "unexpected EOF".to_owned(),
     }
-    connection(failed).unwrap_or_else(|| "unexpected EOF".to_owned())
 }
 
 /// The error of the connection below, if there is one.

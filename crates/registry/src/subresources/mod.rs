@@ -37,6 +37,7 @@ async fn admit_body(
     body: &mut Tree,
     options: &WriteOptions,
 ) -> Result<(), Status> {
+    context.default_namespace(body)?;
     let mutated = context.mutate(ReviewedWrite::create(body, options)).await?;
     let admitted = context.admit(ReviewedWrite::create(body, options)).await?;
     context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);

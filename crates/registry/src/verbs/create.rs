@@ -1,9 +1,9 @@
 //! Create: stores a new object.
 //!
-//! The steps in order: decode the body and set its defaults, set the namespace and the managed fields (all of
-//! [`NewObject::compute`]), clear the system fields, run mutating admission ([`create_object`]), then generate the name, set the system fields,
-//! prepare and validate by the rules of the kind, run validating admission, encode, check the size and commit
-//! ([`insert_object`]).
+//! The steps in order: decode the body and set its defaults, clear the system fields, set the namespace and the managed
+//! fields (all of [`NewObject::compute`]), run mutating admission ([`create_object`]), then generate the name, set the
+//! system fields, prepare and validate by the rules of the kind, run validating admission, encode, check the size and
+//! commit ([`insert_object`]).
 //!
 //! A create starts again from the body only if a side write of admission has a conflict, and from the name only if a
 //! generated name is taken.
@@ -59,7 +59,6 @@ pub(crate) async fn create_object(
         let compute = || new.compute(context, options);
         let mut object = context.with_manager_versions(compute).await?;
         require_create_allowed(context, &object)?;
-        clear_system_fields(&mut object);
         let mutated = context
             .mutate(ReviewedWrite::create(&mut object, options))
             .await?;
@@ -132,12 +131,14 @@ impl NewObject<'_> {
         match self {
             Self::Body(payload) => {
                 let mut object = context.decode(payload, options.field_validation)?;
+                clear_system_fields(&mut object);
                 context.default_namespace(&mut object)?;
                 field_managers::update(context, None, &mut object, options);
                 Ok(object)
             }
             Self::Update(body) => {
                 let mut object = Tree::clone(body);
+                clear_system_fields(&mut object);
                 meta::clear(&mut object, "resourceVersion");
                 field_managers::update(context, None, &mut object, options);
                 Ok(object)

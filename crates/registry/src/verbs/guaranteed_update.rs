@@ -118,6 +118,7 @@ async fn try_update(
     context.validate(meta::name(&object), |errors| {
         context.kind.validate_update(&object, &update, errors);
     })?;
+    set_version(&mut object, old);
     let mut new_body = updated.new_body(context, &object)?;
     let new = new_body.as_mut().unwrap_or(&mut object);
     let reviewed = ReviewedWrite::update(new, old, old_body.as_ref(), options);
@@ -163,6 +164,13 @@ async fn commit(
     }
     let encoded = context.fit(key, object, encoded, size_policy)?;
     context.replace(key, version, encoded, side_writes).await
+}
+
+/// Sets the resource version that the update is based on, if the request did not: validating admission sees it.
+fn set_version(object: &mut Tree, old: &Stored) {
+    if meta::str(object, "resourceVersion").is_empty() {
+        meta::set(object, "resourceVersion", old.resource_version().to_string());
+    }
 }
 
 /// Keeps the fields that an update cannot change.

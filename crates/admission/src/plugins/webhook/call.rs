@@ -127,13 +127,18 @@ pub(super) fn failure(
         CallError::Rejected(status) | CallError::Internal(status) => Failure::Request(status),
         CallError::Failed { reason, .. } => {
             let message = format!("failed calling webhook {:?}: {reason}", webhook.name);
-            if webhook.failure_policy == FailurePolicy::Fail {
-                return Failure::Request(Status::internal(message));
-            }
-            tracing::warn!(message, "failing open");
-            match webhooks.clock.now() >= review.deadline {
-                true => Failure::Request(deadline_exceeded()),
-                false => Failure::Skipped,
+            let is_late = webhooks.clock.now() >= review.deadline;
+            match webhook.failure_policy {
+                // The caller's own timeout is not the failure of the webhook.
+                _ if is_late && review.options.timeout().is_some() => Failure::Request(Status::timeout(
+                    "Timeout: request did not complete within the allotted timeout",
+                )),
+                FailurePolicy::Fail => Failure::Request(Status::internal(message)),
+                FailurePolicy::Ignore if is_late => Failure::Request(deadline_exceeded()),
+                FailurePolicy::Ignore => {
+                    tracing::warn!(message, "failing open");
+                    Failure::Skipped
+                }
             }
         }
     }
