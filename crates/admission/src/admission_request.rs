@@ -3,7 +3,7 @@
 use setpoint_api::options::{DeleteOptions, DeletionPropagation, FieldValidation, WriteOptions};
 use setpoint_api::{Gvk, Gvr, Status, User};
 use setpoint_registry_api::{Operation, OperationOptions, Review};
-use setpoint_schema::{Pack, Shape, Tree, write_into};
+use setpoint_schema::{Pack, Shape, Tree, fields, write_into};
 use setpoint_strategy::Kind;
 
 use crate::matching::{MatchedResource, namespace_of};
@@ -88,10 +88,10 @@ fn rewrite(shape: &Shape, object: &Tree) -> Result<Tree, Status> {
 /// The AdmissionRequest without the objects and without a uid. Fields that are empty are absent, as in JSON.
 pub(crate) fn request_tree(review: &Review<'_>, matched: &MatchedResource) -> Tree {
     let mut request = Tree::default();
-    request.set(&["kind"], kind_tree(&matched.kind));
-    request.set(&["resource"], resource_tree(&matched.resource));
-    request.set(&["requestKind"], kind_tree(&review.object_kind()));
-    request.set(&["requestResource"], resource_tree(&review.kind.gvr));
+    request.set(&[fields::KIND], kind_tree(&matched.kind));
+    request.set(&[fields::RESOURCE], resource_tree(&matched.resource));
+    request.set(&[fields::REQUEST_KIND], kind_tree(&review.object_kind()));
+    request.set(&[fields::REQUEST_RESOURCE], resource_tree(&review.kind.gvr));
     let subresource = review.subresource.unwrap_or_default();
     for (field, text) in [
         ("subResource", subresource),
@@ -107,11 +107,11 @@ pub(crate) fn request_tree(review: &Review<'_>, matched: &MatchedResource) -> Tr
         Operation::Delete => "DELETE",
         Operation::Connect => "CONNECT",
     };
-    request.set(&["operation"], operation);
-    request.set(&["userInfo"], user_tree(review.user));
-    request.set(&["dryRun"], review.dry_run);
+    request.set(&[fields::OPERATION], operation);
+    request.set(&[fields::USER_INFO], user_tree(review.user));
+    request.set(&[fields::DRY_RUN], review.dry_run);
     if let Some(options) = options_tree(review) {
-        request.set(&["options"], options);
+        request.set(&[fields::OPTIONS], options);
     }
     request
 }
@@ -124,17 +124,17 @@ fn set_text(tree: &mut Tree, field: &str, text: &str) {
 
 fn kind_tree(kind: &Gvk) -> Tree {
     let mut tree = Tree::default();
-    tree.set(&["group"], kind.group.clone());
-    tree.set(&["version"], kind.version.clone());
-    tree.set(&["kind"], kind.kind.clone());
+    tree.set(&[fields::GROUP], kind.group.clone());
+    tree.set(&[fields::VERSION], kind.version.clone());
+    tree.set(&[fields::KIND], kind.kind.clone());
     tree
 }
 
 fn resource_tree(resource: &Gvr) -> Tree {
     let mut tree = Tree::default();
-    tree.set(&["group"], resource.group.clone());
-    tree.set(&["version"], resource.version.clone());
-    tree.set(&["resource"], resource.resource.clone());
+    tree.set(&[fields::GROUP], resource.group.clone());
+    tree.set(&[fields::VERSION], resource.version.clone());
+    tree.set(&[fields::RESOURCE], resource.resource.clone());
     tree
 }
 
@@ -148,10 +148,10 @@ fn user_tree(user: &User) -> Tree {
     set_text(&mut tree, "username", &user.name);
     set_text(&mut tree, "uid", &user.uid);
     if !user.groups.is_empty() {
-        tree.set(&["groups"], texts(&user.groups));
+        tree.set(&[fields::GROUPS], texts(&user.groups));
     }
     for (key, values) in &user.extra {
-        tree.set(&["extra", key], texts(values));
+        tree.set(&[fields::EXTRA, key], texts(values));
     }
     tree
 }
@@ -164,10 +164,10 @@ fn options_tree(review: &Review<'_>) -> Option<Tree> {
         (OperationOptions::Write(options), Operation::Create) => ("CreateOptions", write_options(options)),
         (OperationOptions::Write(options), _) => ("UpdateOptions", write_options(options)),
     };
-    options.set(&["kind"], kind);
-    options.set(&["apiVersion"], "meta.k8s.io/v1");
+    options.set(&[fields::KIND], kind);
+    options.set(&[fields::API_VERSION], "meta.k8s.io/v1");
     if review.dry_run {
-        options.set(&["dryRun"], vec![Tree::from("All")]);
+        options.set(&[fields::DRY_RUN], vec![Tree::from("All")]);
     }
     Some(options)
 }
@@ -188,7 +188,7 @@ fn write_options(options: &WriteOptions) -> Tree {
             FieldValidation::Warn => "Warn",
             FieldValidation::Strict => "Strict",
         };
-        tree.set(&["fieldValidation"], validation);
+        tree.set(&[fields::FIELD_VALIDATION], validation);
     }
     tree
 }
@@ -196,13 +196,16 @@ fn write_options(options: &WriteOptions) -> Tree {
 fn delete_options(options: &DeleteOptions) -> Tree {
     let mut tree = Tree::default();
     if let Some(seconds) = options.grace_period_seconds {
-        tree.set(&["gracePeriodSeconds"], seconds);
+        tree.set(&[fields::GRACE_PERIOD_SECONDS], seconds);
     }
     if let Some(uid) = &options.uid {
-        tree.set(&["preconditions", "uid"], uid.as_str());
+        tree.set(&[fields::PRECONDITIONS, fields::UID], uid.as_str());
     }
     if let Some(version) = &options.resource_version {
-        tree.set(&["preconditions", "resourceVersion"], version.as_str());
+        tree.set(
+            &[fields::PRECONDITIONS, fields::RESOURCE_VERSION],
+            version.as_str(),
+        );
     }
     if let Some(policy) = options.propagation_policy {
         let policy = match policy {
@@ -210,7 +213,7 @@ fn delete_options(options: &DeleteOptions) -> Tree {
             DeletionPropagation::Background => "Background",
             DeletionPropagation::Foreground => "Foreground",
         };
-        tree.set(&["propagationPolicy"], policy);
+        tree.set(&[fields::PROPAGATION_POLICY], policy);
     }
     tree
 }

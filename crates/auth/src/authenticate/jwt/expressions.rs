@@ -30,7 +30,7 @@ pub struct ClaimExpressions {
 
 /// A rule that must be true.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub(super) struct Rule {
     expression: Expression,
     message: String,
 }

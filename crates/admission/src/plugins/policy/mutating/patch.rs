@@ -5,7 +5,7 @@ use setpoint_api::{Gvk, Status};
 use setpoint_cel::Value;
 use setpoint_registry_api::Review;
 use setpoint_schema::apply::merge_configuration;
-use setpoint_schema::{Shape, Tree, patch};
+use setpoint_schema::{Shape, Tree, fields, patch};
 use setpoint_strategy::{Kind, normal_form};
 
 use super::compiled::CompiledMutation;
@@ -88,8 +88,8 @@ fn apply_configuration(
 ) -> Result<Tree, PatchError> {
     check_type_names(value)?;
     let mut configuration = value.to_tree().ok_or_else(unsupported)?;
-    configuration.set(&["apiVersion"], kind.api_version());
-    configuration.set(&["kind"], kind.kind.clone());
+    configuration.set(&[fields::API_VERSION], kind.api_version());
+    configuration.set(&[fields::KIND], kind.kind.clone());
     let shape = shape_of(form).ok_or_else(|| format!("no schema for {}", display(kind)))?;
     let merged = merge_configuration(object, &configuration, shape);
     merged.map_err(|error| PatchError::Message(format!("error applying patch: {error}")))
@@ -120,10 +120,10 @@ fn operations(patches: &Value<'_>) -> Result<Tree, PatchError> {
                 operation.set(&[required], "");
             }
         }
-        if operation.str_at(&["from"]) == Some("") {
-            operation.take(&["from"]);
+        if operation.str_at(&[fields::FROM]) == Some("") {
+            operation.take(&[fields::FROM]);
         }
-        if let Some(value) = operation.get_mut("value") {
+        if let Some(value) = operation.get_mut(fields::VALUE) {
             write_large_integers_as_text(value);
         }
         operations.push(operation);
