@@ -48,6 +48,7 @@ async fn a_dry_run_is_converted_and_not_stored() {
         .await
         .unwrap();
     assert_eq!(created["spec"]["address"], "h:1");
+    assert!(created["metadata"].get("resourceVersion").is_none());
     assert!(widgets.get("v1", "a").await.unwrap_err().is_not_found());
 }
 

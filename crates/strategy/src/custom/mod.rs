@@ -123,10 +123,13 @@ impl CustomKind {
         Ok(tree)
     }
 
-    /// Encodes an object of this version, with the key and the resource version of the stored object.
+    /// Encodes an object of this version, with the key and the resource version of the stored object. The object of a dry
+    /// run may have none.
     fn encode_in_version(&self, mut tree: Tree, stored: &Stored) -> Result<Arc<Stored>, InvalidObject> {
         let version = stored.resource_version();
-        tree.set(&[fields::METADATA, fields::RESOURCE_VERSION], version.to_string());
+        if version != ResourceVersion::ZERO {
+            tree.set(&[fields::METADATA, fields::RESOURCE_VERSION], version.to_string());
+        }
         let mut json = Vec::with_capacity(stored.json().len());
         setpoint_schema::write_sorted_into(&self.head, &tree, &mut json);
         let object = self
