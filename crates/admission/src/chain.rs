@@ -6,15 +6,26 @@ use std::sync::Arc;
 
 use setpoint_api::{Status, User};
 use setpoint_cel::{Check, CheckTarget, Decision};
-use setpoint_registry_api::{Admit, AdmitFuture, Review};
+use setpoint_registry_api::{Admit, AdmitFuture, Operation, Review};
 use setpoint_values::Cidr;
 
 use crate::plugins;
+use crate::plugins::webhook::Webhooks;
 
 /// An admission plugin. It ignores reviews that do not concern it.
 pub trait Plugin: Debug + Send + Sync {
     /// The plugin's name in Kubernetes.
     fn name(&self) -> &'static str;
+
+    /// Whether [`Plugin::mutate`] takes part in an operation: mostly in those that have an object to change.
+    fn mutates(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    /// The plugin as one that waits, if it is one. Then its own `mutate` and `validate` are not called.
+    fn waiting(&self) -> Option<&dyn WaitingPlugin> {
+        None
+    }
 
     /// May change the object.
     fn mutate(&self, _review: &mut Review<'_>) -> Result<(), Status> {
@@ -24,6 +35,22 @@ pub trait Plugin: Debug + Send + Sync {
     /// May reject the write, or add side writes.
     fn validate(&self, _review: &mut Review<'_>) -> Result<(), Status> {
         Ok(())
+    }
+}
+
+/// A plugin that calls other servers. All others are called without a future of their own.
+pub trait WaitingPlugin: Debug + Send + Sync {
+    /// Whether the review may concern the plugin. It is called for every write and must be cheap.
+    fn concerns(&self, review: &Review<'_>) -> bool;
+
+    /// May change the object.
+    fn mutate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// May reject the write.
+    fn validate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(ready(Ok(())))
     }
 }
 
@@ -38,6 +65,8 @@ pub struct Config {
     pub node_restriction: bool,
     /// Authorization checks for plugins; without it all users are allowed everything.
     pub access: Option<Arc<dyn AccessChecker>>,
+    /// Calls admission webhooks; without it none is called.
+    pub webhooks: Option<Webhooks>,
     /// The plugins that are on besides the default ones (`--enable-admission-plugins`).
     pub enabled: Vec<String>,
     /// The default plugins that are off (`--disable-admission-plugins`).
@@ -132,6 +161,7 @@ impl Default for Config {
             node_port_range: (30_000, 32_767),
             node_restriction: false,
             access: None,
+            webhooks: None,
             enabled: Vec::new(),
             disabled: Vec::new(),
         }
@@ -173,12 +203,75 @@ impl Config {
 
 impl Admit for Chain {
     fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
-        let result = self.plugins.iter().try_for_each(|plugin| plugin.mutate(review));
-        Box::pin(ready(result))
+        match self.mutate_until_wait(review, 0) {
+            Err(status) => Box::pin(ready(Err(status))),
+            Ok(None) => Box::pin(ready(Ok(()))),
+            Ok(Some(index)) => Box::pin(self.mutate_from(index, review)),
+        }
     }
 
     fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
-        let result = self.plugins.iter().try_for_each(|plugin| plugin.validate(review));
-        Box::pin(ready(result))
+        match self.validate_until_wait(review, 0) {
+            Err(status) => Box::pin(ready(Err(status))),
+            Ok(None) => Box::pin(ready(Ok(()))),
+            Ok(Some(index)) => Box::pin(self.validate_from(index, review)),
+        }
+    }
+}
+
+impl Chain {
+    /// Runs mutating plugins from an index on, until one has to wait: returns its index. Runs all of them once more if
+    /// a webhook or a policy has changed the object.
+    fn mutate_until_wait(&self, review: &mut Review<'_>, start: usize) -> Result<Option<usize>, Status> {
+        let mut start = start;
+        loop {
+            for (index, plugin) in self.plugins.iter().enumerate().skip(start) {
+                match plugin.waiting() {
+                    Some(waiting) if plugin.mutates(review.operation) && waiting.concerns(review) => {
+                        return Ok(Some(index));
+                    }
+                    None if plugin.mutates(review.operation) => plugin.mutate(review)?,
+                    _ => {}
+                }
+            }
+            if !review.reinvocation.start_second_round() {
+                return Ok(None);
+            }
+            start = 0;
+        }
+    }
+
+    async fn mutate_from(&self, index: usize, review: &mut Review<'_>) -> Result<(), Status> {
+        let mut next = Some(index);
+        while let Some(index) = next {
+            if let Some(waiting) = self.plugins[index].waiting() {
+                waiting.mutate(review).await?;
+            }
+            next = self.mutate_until_wait(review, index + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Runs validating plugins from an index on, until one has to wait: returns its index.
+    fn validate_until_wait(&self, review: &mut Review<'_>, start: usize) -> Result<Option<usize>, Status> {
+        for (index, plugin) in self.plugins.iter().enumerate().skip(start) {
+            match plugin.waiting() {
+                Some(waiting) if waiting.concerns(review) => return Ok(Some(index)),
+                Some(_) => {}
+                None => plugin.validate(review)?,
+            }
+        }
+        Ok(None)
+    }
+
+    async fn validate_from(&self, index: usize, review: &mut Review<'_>) -> Result<(), Status> {
+        let mut next = Some(index);
+        while let Some(index) = next {
+            if let Some(waiting) = self.plugins[index].waiting() {
+                waiting.validate(review).await?;
+            }
+            next = self.validate_until_wait(review, index + 1)?;
+        }
+        Ok(())
     }
 }

@@ -3,8 +3,8 @@
 //! Validation of a kind sees only the object; a plugin here may look at others: does the namespace exist, is the quota
 //! exceeded. [`Chain`] runs the plugins in order, inside each write, on every attempt.
 //!
-//! A plugin never writes, never waits, and rejects with Kubernetes' messages. Objects that must change together with the
-//! written one are added to the review as side writes.
+//! A plugin never writes, and rejects with Kubernetes' messages. Objects that must change together with the written one are
+//! added to the review as side writes. Only webhooks wait: they are called over the network.
 //!
 //! Start reading at [`chain`], then `plugins/namespace_lifecycle.rs`.
 
@@ -12,11 +12,13 @@ pub mod chain;
 
 mod admission_request;
 mod expressions;
-#[allow(dead_code, unused_imports, reason = "some of it is for webhooks")]
 mod matching;
 mod plugins;
 
+mod policy_types;
 mod resource_list;
 mod review;
 
-pub use chain::{AccessAttributes, AccessChecker, Chain, Config, ConfigError, Plugin};
+pub use chain::{AccessAttributes, AccessChecker, Chain, Config, ConfigError, Plugin, WaitingPlugin};
+pub use plugins::webhook::{WebhookMetrics, Webhooks};
+pub use policy_types::{ExpressionWarning, check_policy_types};

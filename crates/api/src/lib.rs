@@ -12,6 +12,7 @@ pub mod clock;
 pub mod field;
 pub mod go_duration;
 pub mod gvk;
+pub mod json;
 pub mod key;
 pub mod name;
 pub mod object;

@@ -13,6 +13,7 @@ use compact_str::CompactString;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 
+use crate::json;
 use crate::key::Key;
 use crate::version::ResourceVersion;
 
@@ -162,7 +163,7 @@ impl Stored {
 
     /// Decodes the object as a `T` without caching the result.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.json)
+        json::from_slice(&self.json)
     }
 
     fn find_view<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {

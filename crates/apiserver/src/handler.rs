@@ -79,7 +79,13 @@ pub(crate) async fn handle(
         verb: with_options(verb, exchange, resource, payload)?,
     };
     check_deletion(exchange, &request).await?;
-    let result = call(shared, request, deadline).await?;
+    let result = call(shared, request, deadline).await;
+    let result = result.inspect_err(|status| {
+        let annotations = &status.audit_annotations;
+        exchange
+            .audit
+            .update(|record| record.add_annotations(annotations));
+    })?;
     exchange
         .audit
         .update(|record| audit::body::record_response(record, kind, &result));

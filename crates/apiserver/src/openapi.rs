@@ -164,7 +164,7 @@ impl OpenApiDocument {
     /// The OpenAPI document in protobuf, compressed.
     fn protobuf(&self) -> Bytes {
         let bytes = self.protobuf.get_or_init(|| {
-            let value = serde_json::from_slice(&compression::gunzip(&self.json));
+            let value = setpoint_api::json::from_slice(&compression::gunzip(&self.json));
             let value: Value = value.expect("a document is JSON that this server wrote");
             compression::gzip(&gnostic::encode(self.messages, &value))
         });
@@ -188,7 +188,7 @@ fn index(documents: &[V3Document], remote_groups: &RemoteGroups, base_path: &str
     );
     paths.sort_by(|left, right| left.0.cmp(&right.0));
     let paths: Map<String, Value> = paths.into_iter().collect();
-    let json = serde_json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");
+    let json = setpoint_api::json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");
     let mut response = respond::text(StatusCode::OK, json);
     response
         .headers_mut()

@@ -170,14 +170,14 @@ pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, 
     if inner.is_empty() {
         return Cow::Borrowed(metadata);
     }
-    let mut metadata: Map<String, Value> = serde_json::from_slice(metadata).unwrap_or_default();
+    let mut metadata: Map<String, Value> = setpoint_api::json::from_slice(metadata).unwrap_or_default();
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.retain(|name, _| !inner.contains(&name.as_str()));
         if annotations.is_empty() {
             metadata.shift_remove("annotations");
         }
     }
-    let json = serde_json::to_vec(&metadata);
+    let json = setpoint_api::json::to_vec(&metadata);
     Cow::Owned(json.expect("parsed JSON can be serialized"))
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn scale_table(representation: Representation, json: &[u8], now: Time
     let Representation::Table(version) = representation else {
         return None;
     };
-    let scale: Value = serde_json::from_slice(json).ok()?;
+    let scale: Value = setpoint_api::json::from_slice(json).ok()?;
     if scale["kind"] != "Scale" {
         return None;
     }
@@ -224,6 +224,6 @@ pub(crate) fn scale_table(representation: Representation, json: &[u8], now: Time
 }
 
 fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
-    let json = serde_json::to_vec(value).expect("cells and columns are strings and numbers");
+    let json = setpoint_api::json::to_vec(value).expect("cells and columns are strings and numbers");
     out.extend_from_slice(&json);
 }

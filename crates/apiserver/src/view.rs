@@ -13,6 +13,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use setpoint_api::{Clock, Serve, Status, User};
 use setpoint_auth::{Authenticate, Authorize, Issuer};
+use setpoint_registry_api::AdmitConnect;
 use setpoint_strategy::Kinds;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -59,6 +60,8 @@ pub struct Config {
     pub connect: Box<dyn Connect>,
     /// The aggregated API servers.
     pub aggregator: Arc<Aggregator>,
+    /// Admission of connects; without it all are admitted.
+    pub admit_connect: Option<Arc<dyn AdmitConnect>>,
     /// Limits on the requests that execute at once.
     pub flow_control: FlowControlConfig,
     pub checks: Vec<Check>,
@@ -94,6 +97,7 @@ pub struct View {
     pub(crate) audit: Option<Arc<Audit>>,
     pub(crate) connect: Box<dyn Connect>,
     pub(crate) aggregator: Arc<Aggregator>,
+    pub(crate) admit_connect: Option<Arc<dyn AdmitConnect>>,
     pub(crate) checks: Vec<Check>,
     pub(crate) metrics_sources: Vec<Arc<dyn MetricsSource>>,
     pub(crate) custom_routes: Vec<CustomRoute>,
@@ -128,6 +132,7 @@ impl View {
             audit: config.audit,
             connect: config.connect,
             aggregator: config.aggregator,
+            admit_connect: config.admit_connect,
             checks: config.checks,
             metrics_sources: config.metrics_sources,
             custom_routes: config.custom_routes,

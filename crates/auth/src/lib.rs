@@ -16,6 +16,7 @@ pub mod config_file;
 pub mod create_on_update;
 pub mod escalate;
 mod expiring_cache;
+pub mod expression;
 pub mod impersonate;
 pub mod keys;
 pub mod maybe_future;

@@ -203,3 +203,32 @@ impl Expr {
         is_own || self.children().into_iter().any(|child| child.names(name))
     }
 }
+
+impl Expr {
+    /// The fields that are selected directly from a name, with that name.
+    pub(crate) fn selections(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let mut found = Vec::new();
+        self.add_selections(&mut found);
+        found
+    }
+
+    fn add_selections(&self, found: &mut Vec<(Arc<str>, Arc<str>)>) {
+        let selection = match &self.kind {
+            ExprKind::Select(select) => Some((&select.operand.kind, &select.field)),
+            ExprKind::Call(call) if &*call.function == operator::OPTIONAL_SELECT => match &call.args[..] {
+                [operand, field] => match &field.kind {
+                    ExprKind::Literal(Literal::String(name)) => Some((&operand.kind, name)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some((ExprKind::Ident(name), field)) = selection {
+            found.push((name.clone(), field.clone()));
+        }
+        for child in self.children() {
+            child.add_selections(found);
+        }
+    }
+}

@@ -159,6 +159,10 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
+            Type::Opaque(name) => {
+                self.report(offset, format!("unexpected failed resolution of '{name}'"));
+                Type::Error
+            }
             other => {
                 self.report(offset, format!("type '{other}' does not support field selection"));
                 Type::Dyn

@@ -35,6 +35,8 @@ pub struct Program {
     variables: Vec<ValueSchema>,
     /// Whether each variable is used.
     used: Vec<bool>,
+    /// The fields that are selected directly from a name.
+    selections: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// The outcome of an evaluation.
@@ -99,6 +101,7 @@ impl Environment {
                 .map(|name| self.declared[name].clone())
                 .collect(),
             used,
+            selections: parsed.expr.selections(),
         })
     }
 }
@@ -117,6 +120,12 @@ impl Program {
     /// Whether the expression refers to the variable at this position of the environment.
     pub fn uses(&self, variable: usize) -> bool {
         self.used[variable]
+    }
+
+    /// Whether the expression selects this field of this variable: `variable.field`, also optionally or in `has()`.
+    pub fn selects(&self, variable: &str, field: &str) -> bool {
+        let mut selections = self.selections.iter();
+        selections.any(|(own, selected)| **own == *variable && **selected == *field)
     }
 
     /// The value of an object for the variable at this position.

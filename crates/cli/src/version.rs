@@ -71,7 +71,7 @@ fn fetch_server_version(args: &Args) -> Result<Value> {
         let server = connection.server.trim_start_matches("https://");
         bail!("The connection to the server {server} was refused - did you specify the right host or port?");
     };
-    serde_json::from_slice(&json).context("cannot parse the server's version")
+    setpoint_api::json::from_slice(&json).context("cannot parse the server's version")
 }
 
 fn print(versions: &Versions) {

@@ -190,6 +190,6 @@ fn name_of<T: Object>(object: &T) -> &str {
 }
 
 fn to_json(body: &impl Serialize) -> Result<Vec<u8>, Status> {
-    serde_json::to_vec(body)
+    setpoint_api::json::to_vec(body)
         .map_err(|error| Status::bad_request(format!("cannot encode the object: {error}")))
 }

@@ -143,7 +143,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// One object with its type fields.
 pub fn object(json: Bytes) -> Result<Arc<Stored>, Error> {
-    let head: Head = serde_json::from_slice(&json)?;
+    let head: Head = setpoint_api::json::from_slice(&json)?;
     to_stored(head, json)
 }
 
@@ -187,7 +187,7 @@ fn to_list(items: Vec<Arc<Stored>>, metadata: RawListMeta) -> Result<List, Error
 
 /// The resource version of a bookmark, and whether it ends the initial events.
 pub(crate) fn bookmark(json: &[u8]) -> Result<Bookmark, Error> {
-    to_bookmark(serde_json::from_slice(json)?)
+    to_bookmark(setpoint_api::json::from_slice(json)?)
 }
 
 /// A protobuf bookmark.
@@ -207,7 +207,7 @@ fn to_bookmark(BookmarkObject { metadata }: BookmarkObject) -> Result<Bookmark, 
 }
 
 fn list_item(json: &str, gvk: &Gvk) -> Result<Arc<Stored>, Error> {
-    let head: Head = serde_json::from_str(json)?;
+    let head: Head = setpoint_api::json::from_slice(json.as_bytes())?;
     let body = json.trim_start_matches(|c: char| c == '{' || c.is_ascii_whitespace());
     // The bytes are copied in any case: a slice would keep the whole list in memory as long as one item is used.
     let bytes = match head.kind {

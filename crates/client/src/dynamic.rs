@@ -143,7 +143,7 @@ impl DynamicApi {
     /// Updates the scale subresource. With a resource version in it, the update fails with a conflict if the object has
     /// changed since.
     pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale, Status> {
-        let json = serde_json::to_vec(scale)
+        let json = setpoint_api::json::to_vec(scale)
             .map_err(|error| Status::bad_request(format!("cannot encode the scale: {error}")))?;
         let verb = Verb::Update(Payload::json(json), self.client.write_options().clone());
         self.call_scale(name, verb).await
@@ -160,7 +160,7 @@ impl DynamicApi {
     async fn call_scale(&self, name: &str, verb: Verb) -> Result<Scale, Status> {
         let target = self.target(name)?.subresource("scale");
         let scale = match self.client.call(target, verb).await?.body {
-            Body::Json(json) => serde_json::from_slice(&json),
+            Body::Json(json) => setpoint_api::json::from_slice(&json),
             Body::Object(object) => object.decode(),
             body => return Err(unexpected("a scale", &body)),
         };

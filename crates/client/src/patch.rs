@@ -97,7 +97,7 @@ impl Patch {
     }
 
     fn new(kind: PatchType, body: &impl Serialize) -> Result<Self, Status> {
-        let body = serde_json::to_vec(body)
+        let body = setpoint_api::json::to_vec(body)
             .map_err(|error| Status::bad_request(format!("cannot encode the patch: {error}")))?;
         Ok(Self {
             kind,

@@ -6,5 +6,5 @@ pub use setpoint_schema::tree::{Error, from_tree, to_tree};
 
 /// Deserializes a typed value from JSON.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_slice(bytes)
+    setpoint_api::json::from_slice(bytes)
 }

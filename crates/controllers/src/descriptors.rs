@@ -17,6 +17,7 @@ use crate::certificates::Authority;
 use crate::node_ipam::ClusterCidrs;
 use crate::resources::ServedResources;
 use crate::serviceaccount_tokens::{TokenGenerator, TokenUses};
+use crate::validatingadmissionpolicy_status::PolicyTypeChecker;
 use crate::{
     bootstrap, certificates, cluster_role_aggregation, clustertrustbundle_publisher, cron_job, daemon_set,
     deployment, device_taint_eviction, disruption, endpoint_slice, endpoint_slice_mirroring, endpoints,
@@ -67,6 +68,8 @@ pub struct Config {
     pub node_lifecycle: node_lifecycle::Settings,
     /// How many terminated pods are kept; 0 keeps all.
     pub terminated_pod_threshold: usize,
+    /// Checks the types of the expressions of ValidatingAdmissionPolicies.
+    pub policy_type_checker: PolicyTypeChecker,
 }
 
 /// The field manager of controllers, as Kubernetes derives it from the user agent of their process.
@@ -190,6 +193,7 @@ impl Default for Config {
             signing_duration: SIGNING_DURATION,
             node_lifecycle: node_lifecycle::Settings::default(),
             terminated_pod_threshold: TERMINATED_POD_THRESHOLD,
+            policy_type_checker: PolicyTypeChecker::default(),
         }
     }
 }

@@ -104,6 +104,6 @@ pub(crate) fn is_namespace_terminating(status: &Status) -> bool {
 }
 
 fn encode(pod: &v1::Pod) -> Result<Bytes, Status> {
-    let json = serde_json::to_vec(pod).map_err(Status::internal)?;
+    let json = setpoint_api::json::to_vec(pod).map_err(Status::internal)?;
     Ok(json.into())
 }

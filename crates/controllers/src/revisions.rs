@@ -111,7 +111,7 @@ pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec>
     let mut template = revision.data.0.get("spec")?.get("template")?.clone();
     template.as_object_mut()?.remove("$patch");
     // Through text: decoding a template from a `Value` would compile all types of a pod a second time.
-    serde_json::from_slice(&serde_json::to_vec(&template).ok()?).ok()
+    setpoint_api::json::from_slice(&setpoint_api::json::to_vec(&template).ok()?).ok()
 }
 
 /// The hash that a revision has under this label.
@@ -173,7 +173,7 @@ fn new_revision<T: Object>(
     revision_owner: &RevisionOwner<'_, T>,
     number: i64,
 ) -> Result<ControllerRevision, Error> {
-    let template = serde_json::to_vec(revision_owner.template)?;
+    let template = setpoint_api::json::to_vec(revision_owner.template)?;
     let hash = hash::compute_hash(&template, revision_owner.collisions);
     let labels = revision_owner
         .template
@@ -202,7 +202,7 @@ fn new_revision<T: Object>(
 /// The patch that restores a template, with sorted keys: `kubectl rollout undo` compares its bytes with those of a patch
 /// that it makes itself.
 fn template_patch(template: &[u8]) -> Result<Value, Error> {
-    let mut template: Value = serde_json::from_slice(template)?;
+    let mut template: Value = setpoint_api::json::from_slice(template)?;
     template["$patch"] = json!("replace");
     template.sort_all_objects();
     Ok(json!({"spec": {"template": template}}))

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
-use setpoint_api::{Clock, Status};
+use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use serde::Deserialize;
+use setpoint_api::{Clock, Status, json};
 use setpoint_runtime::{Api, Client};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Machine};
+use crate::status_update::with_status;
 use crate::{lease, node_object};
 
 /// Limit of concurrent tasks.
@@ -174,6 +176,13 @@ impl NodeRecord {
     }
 }
 
+/// The status of a Node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeView {
+    status: NodeStatus,
+}
+
 /// A task in flight.
 struct NodeTask {
     machine: Arc<Machine>,
@@ -195,7 +204,8 @@ impl NodeTask {
     /// Creates the Node, or adopts the one of a previous agent.
     async fn register(&mut self) -> Result<(), Status> {
         let node = node_object::node(self.now, &self.machine);
-        match self.client.all::<Node>().create(&node).await {
+        let body = json::to_vec(&node).map_err(Status::internal)?;
+        match self.client.all::<Node>().dynamic().create(body).await {
             Ok(created) => self.record.uid = Some(created.uid().into()),
             Err(status) if status.is_already_exists() => self.report_status().await?,
             Err(status) => return Err(status),
@@ -210,10 +220,11 @@ impl NodeTask {
             Err(status) if status.is_not_found() => return Ok(()),
             found => found?,
         };
-        let mut node = found.to_owned()?;
-        let old = node.status.take().unwrap_or_default();
-        node.status = Some(node_object::status(self.now, &self.machine, &old));
-        let written = nodes.update_status(&node).await?;
+        let old: NodeView = found.decode().map_err(Status::internal)?;
+        let status = node_object::status(self.now, &self.machine, &old.status);
+        let body = with_status(found.stored(), &status)?;
+        let name = &self.machine.name;
+        let written = nodes.dynamic().update_subresource(name, "status", body).await?;
         self.record.uid = Some(written.uid().into());
         Ok(())
     }

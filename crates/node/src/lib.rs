@@ -12,9 +12,11 @@ mod heartbeat;
 mod lease;
 mod node_object;
 mod plan;
+pub mod pod;
 mod pods;
 pub mod runtime;
 mod status;
+mod status_update;
 
 pub use agent::run;
 pub use config::{Config, Machine};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
+use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Serialize;
 
 use crate::config::Machine;
 use crate::status::time;
@@ -32,13 +33,33 @@ const CONDITIONS: [(&str, bool, &str, &str); 4] = [
     ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
 ];
 
+/// A Node as an agent registers it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewNode {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata,
+    status: NodeStatus,
+}
+
+#[derive(Debug, Serialize)]
+struct Metadata {
+    name: String,
+    labels: BTreeMap<String, String>,
+}
+
 /// The Node that a machine registers.
-pub(crate) fn node(now: Timestamp, machine: &Machine) -> Node {
-    let mut node = Node::default();
-    node.metadata.name = Some(machine.name.to_string());
-    node.metadata.labels = Some(labels(machine));
-    node.status = Some(status(now, machine, &NodeStatus::default()));
-    node
+pub(crate) fn node(now: Timestamp, machine: &Machine) -> NewNode {
+    NewNode {
+        api_version: "v1",
+        kind: "Node",
+        metadata: Metadata {
+            name: machine.name.to_string(),
+            labels: labels(machine),
+        },
+        status: status(now, machine, &NodeStatus::default()),
+    }
 }
 
 /// The status that a machine reports. Extended resources that other writers added to the capacity stay.

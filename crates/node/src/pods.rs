@@ -4,20 +4,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use compact_str::CompactString;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{Clock, Key};
 use setpoint_runtime::{Client, Error, Lister, Next, Reconcile, TypedObject};
 
 use crate::config::Machine;
 use crate::plan::{PodAction, PodView, plan};
+use crate::pod::Pod;
 use crate::runtime::{ContainersState, KillPod, Progress, Runtime, Sandbox, SyncPod};
 use crate::status;
+use crate::status_update::with_status;
 
 /// The reconciler of all pods on all nodes of this agent.
 #[derive(Debug)]
 pub(crate) struct PodReconciler {
-    pub(crate) pods: Lister<Pod>,
+    pub(crate) pods: Lister<v1::Pod>,
     /// By the name of the node.
     pub(crate) machines: Arc<HashMap<CompactString, Machine>>,
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -58,14 +60,10 @@ impl PodReconciler {
             let Some(machine) = self.find_machine(&pod) else {
                 continue;
             };
-            let Ok(decoded) = pod.to_owned() else {
+            let Ok(decoded) = pod.decode::<Pod>() else {
                 continue;
             };
-            if decoded
-                .status
-                .as_ref()
-                .is_some_and(|status| status.pod_ip.is_some())
-            {
+            if decoded.status.pod_ip.is_some() {
                 let adopted = self
                     .runtime
                     .start(self.sync_request(machine, pod.key(), &decoded))
@@ -78,7 +76,7 @@ impl PodReconciler {
     }
 
     /// The machine of this agent that the pod is bound to.
-    fn find_machine(&self, pod: &TypedObject<Pod>) -> Option<&Machine> {
+    fn find_machine(&self, pod: &TypedObject<v1::Pod>) -> Option<&Machine> {
         let view: PodView = pod.decode().ok()?;
         self.machines.get(&view.spec.node_name)
     }
@@ -87,9 +85,9 @@ impl PodReconciler {
         &self,
         client: &Client,
         machine: &Machine,
-        pod: &TypedObject<Pod>,
+        pod: &TypedObject<v1::Pod>,
     ) -> Result<Next, Error> {
-        let mut decoded = pod.to_owned()?;
+        let decoded: Pod = pod.decode().map_err(Error::terminal)?;
         let started = self
             .runtime
             .start(self.sync_request(machine, pod.key(), &decoded))
@@ -106,12 +104,16 @@ impl PodReconciler {
             } => Next::After(recheck_after),
             ContainersState::Running { .. } | ContainersState::Terminated { .. } => Next::Done,
         };
-        if decoded.status.as_ref() == Some(&status) {
+        if decoded.status == status {
             return Ok(next);
         }
-        decoded.status = Some(status);
-        let pods = client.namespaced::<Pod>(pod.key().namespace());
-        match pods.update_status(&decoded).await {
+        let pods = client.namespaced::<v1::Pod>(pod.key().namespace());
+        let body = with_status(pod.stored(), &status)?;
+        match pods
+            .dynamic()
+            .update_subresource(pod.key().name(), "status", body)
+            .await
+        {
             Err(status) if status.is_not_found() => Ok(Next::Done),
             updated => Ok(updated.map(|_| next)?),
         }
@@ -121,7 +123,7 @@ impl PodReconciler {
     async fn kill_pod(
         &self,
         client: &Client,
-        pod: &TypedObject<Pod>,
+        pod: &TypedObject<v1::Pod>,
         request: KillPod<'_>,
     ) -> Result<Next, Error> {
         let stopped = self.runtime.stop(request).await.map_err(Error::failed)?;
@@ -133,7 +135,7 @@ impl PodReconciler {
             uid: Some(pod.uid().to_owned()),
             ..DeleteOptions::default()
         };
-        let pods = client.namespaced::<Pod>(pod.key().namespace());
+        let pods = client.namespaced::<v1::Pod>(pod.key().namespace());
         match pods.delete(pod.key().name(), options).await {
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Next::Done),
             deleted => Ok(deleted.map(|_| Next::Done)?),

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, HostIP, Pod,
-    PodCondition, PodIP, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, HostIP, PodCondition,
+    PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::config::Machine;
+use crate::pod::{Container, Pod};
 use crate::runtime::{ContainersState, Sandbox};
 
 /// The status of a pod whose containers all run, or have all terminated. Fields that the agent does not set are kept.
 pub(crate) fn pod_status(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: &Sandbox) -> PodStatus {
-    let old = pod.status.clone().unwrap_or_default();
+    let old = pod.status.clone();
     let (host, address) = (machine.address().to_string(), sandbox.address.to_string());
     let (phase, conditions) = match sandbox.containers {
         ContainersState::Running { .. } => ("Running", conditions(now, pod, &old)),
@@ -39,7 +40,6 @@ pub(crate) fn pod_status(now: Timestamp, machine: &Machine, pod: &Pod, sandbox: 
 }
 
 fn containers(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
-    let all = pod.spec.iter().flat_map(|spec| &spec.containers);
     let status = |one: &Container| match sandbox.containers {
         ContainersState::Running { since, restarts, .. } => ContainerStatus {
             restart_count: restarts,
@@ -50,16 +50,16 @@ fn containers(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
             ..container(pod, one, sandbox, terminated(pod, one, sandbox, (exit_code, at)))
         },
     };
-    let mut statuses: Vec<_> = all.map(status).collect();
+    let mut statuses: Vec<_> = pod.spec.containers.iter().map(status).collect();
     statuses.sort_by(|a, b| a.name.cmp(&b.name));
     statuses
 }
 
 /// Sidecars are running, the others have completed.
 fn init_containers(pod: &Pod, sandbox: &Sandbox) -> Option<Vec<ContainerStatus>> {
-    let all = pod.spec.as_ref()?.init_containers.as_ref()?;
-    let status = |one: &Container| match one.restart_policy.as_deref() {
-        Some("Always") => container(pod, one, sandbox, up(sandbox.started)),
+    let all = pod.spec.init_containers.as_ref()?;
+    let status = |one: &Container| match one.restart_policy.as_str() {
+        "Always" => container(pod, one, sandbox, up(sandbox.started)),
         _ => container(
             pod,
             one,
@@ -71,7 +71,7 @@ fn init_containers(pod: &Pod, sandbox: &Sandbox) -> Option<Vec<ContainerStatus>>
 }
 
 fn container(pod: &Pod, container: &Container, sandbox: &Sandbox, state: ContainerState) -> ContainerStatus {
-    let image = container.image.clone().unwrap_or_default();
+    let image = container.image.clone();
     let started = state.running.is_some();
     ContainerStatus {
         name: container.name.clone(),
@@ -87,8 +87,7 @@ fn container(pod: &Pod, container: &Container, sandbox: &Sandbox, state: Contain
 }
 
 fn container_id(pod: &Pod, container: &Container, sandbox: &Sandbox) -> String {
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    format!("{}://{uid}/{}", sandbox.scheme, container.name)
+    format!("{}://{}/{}", sandbox.scheme, pod.metadata.uid, container.name)
 }
 
 fn up(since: Timestamp) -> ContainerState {
@@ -182,15 +181,15 @@ fn condition(now: Timestamp, pod: &Pod, old: &[PodCondition], type_: &str, holds
 
 /// The readiness gates whose condition is not met.
 fn open_gates<'a>(pod: &'a Pod, conditions: &[PodCondition]) -> BTreeSet<&'a str> {
-    let gates = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.readiness_gates.iter().flatten());
     let is_met = |gate: &str| {
         let mut named = conditions.iter().filter(|one| one.type_ == gate);
         named.any(|one| one.status == "True")
     };
-    let names = gates.map(|gate| gate.condition_type.as_str());
+    let names = pod
+        .spec
+        .readiness_gates
+        .iter()
+        .map(|gate| gate.condition_type.as_str());
     names.filter(|gate| !is_met(gate)).collect()
 }
 

@@ -9,6 +9,7 @@
 //! Start reading at [`admit`].
 
 pub mod admit;
+pub mod connect;
 pub mod reinvocation;
 
 pub mod virtual_resource;
@@ -18,6 +19,7 @@ pub mod webhook;
 pub use admit::{
     Admit, AdmitAll, AdmitFuture, ObjectReader, Operation, OperationOptions, Review, SideWrite, kind_of,
 };
+pub use connect::{AdmitConnect, AdmittedConnect, ConnectFuture, ConnectRequest};
 pub use reinvocation::{PluginReinvocation, ReinvocationContext};
 pub use virtual_resource::{NoVirtualResources, ReviewFuture, ReviewRequest, VirtualResource};
 pub use webhook::{

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use compact_str::CompactString;
 use jiff::Timestamp;
+use setpoint_api::options::{DeleteOptions, WriteOptions};
 use setpoint_api::{GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{
     ObjectReader, Operation, OperationOptions, ReinvocationContext, Review, SideWrite,
 };
 use setpoint_schema::Tree;
-use setpoint_strategy::{Kinds, meta};
+use setpoint_strategy::{Kinds, Subresource, SubresourceKind, meta};
 
 use crate::metrics::AdmissionStep;
+use crate::owner_references::{self, Phase};
 use crate::registry::Registry;
 use crate::request_context::RequestContext;
+use crate::verbs::require_version;
 
 /// How long a write may wait for admission at most, as upstream's handlers.
 const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
@@ -47,43 +50,135 @@ impl ObjectReader for Registry {
     }
 }
 
+/// A write as admission reviews it.
+#[derive(Debug)]
+pub(crate) struct ReviewedWrite<'r> {
+    operation: Operation,
+    object: Option<&'r mut Tree>,
+    old: Option<&'r Stored>,
+    /// The old state of a subresource with a kind of its own.
+    old_body: Option<&'r Tree>,
+    options: OperationOptions<'r>,
+}
+
+impl<'r> ReviewedWrite<'r> {
+    pub(crate) fn create(object: &'r mut Tree, options: &'r WriteOptions) -> Self {
+        Self {
+            operation: Operation::Create,
+            object: Some(object),
+            old: None,
+            old_body: None,
+            options: OperationOptions::Write(options),
+        }
+    }
+
+    /// An update of an object, or of a body that stands for it; then `old_body` is that of the stored object.
+    pub(crate) fn update(
+        object: &'r mut Tree,
+        old: &'r Stored,
+        old_body: Option<&'r Tree>,
+        options: &'r WriteOptions,
+    ) -> Self {
+        Self {
+            operation: Operation::Update,
+            object: Some(object),
+            old: Some(old),
+            old_body,
+            options: OperationOptions::Write(options),
+        }
+    }
+
+    pub(crate) fn delete(old: &'r Stored, options: &'r DeleteOptions) -> Self {
+        Self {
+            operation: Operation::Delete,
+            object: None,
+            old: Some(old),
+            old_body: None,
+            options: OperationOptions::Delete(options),
+        }
+    }
+
+    /// A connect with these options.
+    pub(crate) fn connect(object: &'r mut Tree) -> Self {
+        Self {
+            operation: Operation::Connect,
+            object: Some(object),
+            old: None,
+            old_body: None,
+            options: OperationOptions::None,
+        }
+    }
+}
+
 // === impl RequestContext ===
 
 impl RequestContext<'_> {
     /// Runs mutating admission.
-    pub(crate) async fn mutate(
+    pub(crate) async fn mutate(&self, write: ReviewedWrite<'_>) -> Result<AdmissionEffects, Status> {
+        self.run_admission(AdmissionStep::Mutate, write).await
+    }
+
+    /// Runs validating admission.
+    pub(crate) async fn admit(&self, write: ReviewedWrite<'_>) -> Result<AdmissionEffects, Status> {
+        self.run_admission(AdmissionStep::Validate, write).await
+    }
+
+    async fn run_admission(
         &self,
-        operation: Operation,
-        object: Option<&mut Tree>,
-        old: Option<&Stored>,
-        options: OperationOptions<'_>,
+        step: AdmissionStep,
+        write: ReviewedWrite<'_>,
     ) -> Result<AdmissionEffects, Status> {
-        let name = self.reviewed_name(object.as_deref(), old);
-        let mut review = self.review(operation, &name, old, options);
-        review.object = object;
+        let operation = write.operation;
+        if self.carries_out_action(operation) {
+            return Ok(AdmissionEffects::default());
+        }
+        let name = self.reviewed_name(write.object.as_deref(), write.old);
+        let mut review = self.review(&name, write);
         let start = self.registry.clock.now();
-        let outcome = self.registry.admit.mutate(&mut review).await;
-        self.observe(AdmissionStep::Mutate, operation, (start, outcome.is_err()));
+        let outcome = match step {
+            AdmissionStep::Mutate => self.registry.admit.mutate(&mut review).await,
+            AdmissionStep::Validate => self.registry.admit.validate(&mut review).await,
+        };
+        self.observe(step, operation, (start, outcome.is_err()));
+        self.add_audit_annotations(std::mem::take(&mut review.audit_annotations));
+        let outcome = outcome.and_then(|()| self.check_changed(&mut review));
+        if outcome.is_err() {
+            review
+                .warnings
+                .drain(..)
+                .for_each(|warning| self.add_warning(warning));
+        }
         outcome?;
         Ok(AdmissionEffects::of(review))
     }
 
-    /// Runs validating admission.
-    pub(crate) async fn admit(
-        &self,
-        operation: Operation,
-        object: Option<&mut Tree>,
-        old: Option<&Stored>,
-        options: OperationOptions<'_>,
-    ) -> Result<AdmissionEffects, Status> {
-        let name = self.reviewed_name(object.as_deref(), old);
-        let mut review = self.review(operation, &name, old, options);
-        review.object = object;
-        let start = self.registry.clock.now();
-        let outcome = self.registry.admit.validate(&mut review).await;
-        self.observe(AdmissionStep::Validate, operation, (start, outcome.is_err()));
-        outcome?;
-        Ok(AdmissionEffects::of(review))
+    /// An action subresource is reviewed as a create of its body. The update and the deletion that carry it out are not
+    /// reviewed again.
+    fn carries_out_action(&self, operation: Operation) -> bool {
+        let subresource = self.target.subresource.as_deref();
+        let subresource = subresource.and_then(|name| self.kind_info().find_subresource(name));
+        let is_action = |one: Subresource| matches!(one.kind, SubresourceKind::Action(_));
+        operation != Operation::Create && subresource.is_some_and(is_action)
+    }
+
+    /// Checks again what the verb has checked before admission, if a webhook or a policy has changed the object.
+    fn check_changed(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        let is_own_kind = review.object_kind() == review.kind.gvk;
+        let (true, true, Some(object)) = (
+            review.reinvocation.is_requested(),
+            is_own_kind,
+            review.object.as_deref_mut(),
+        ) else {
+            return Ok(());
+        };
+        review
+            .warnings
+            .extend(owner_references::dedup(object, Phase::Mutated));
+        self.default_namespace(object)?;
+        match review.old {
+            Some(old) => require_version(self, object, old),
+            None => Ok(()),
+        }
     }
 
     /// The name in the URL, or else that of the object. They differ for the body of a subresource, which may have none.
@@ -100,26 +195,21 @@ impl RequestContext<'_> {
         durations.observe(step, operation, rejected, took);
     }
 
-    fn review<'b>(
-        &'b self,
-        operation: Operation,
-        name: &'b str,
-        old: Option<&'b Stored>,
-        options: OperationOptions<'b>,
-    ) -> Review<'b> {
+    fn review<'b>(&'b self, name: &'b str, write: ReviewedWrite<'b>) -> Review<'b> {
+        let options = write.options;
         let timeout = options.timeout().unwrap_or(MAX_WRITE_TIME).min(MAX_WRITE_TIME);
         let deadline = self.facts.now.saturating_add(timeout);
         Review {
-            operation,
+            operation: write.operation,
             verb: self.verb,
             user: &self.user,
             kind: self.kind_info(),
             namespace: self.namespace(),
             name,
             subresource: self.target.subresource.as_deref(),
-            object: None,
-            old,
-            old_body: None,
+            object: write.object,
+            old: write.old,
+            old_body: write.old_body,
             options,
             dry_run: options.is_dry_run(),
             facts: &self.facts,

@@ -20,6 +20,7 @@ mod request_context;
 mod decode;
 
 mod commit;
+mod connect;
 
 mod verbs;
 

@@ -198,10 +198,12 @@ impl Registry {
                 match result {
                     Ok(response) => Ok(Response {
                         warnings: context.take_warnings(),
+                        audit_annotations: context.take_audit_annotations(),
                         ..response
                     }),
                     Err(status) => Err(Status {
                         warnings: context.take_body_warnings(),
+                        audit_annotations: context.take_audit_annotations(),
                         ..status
                     }),
                 }

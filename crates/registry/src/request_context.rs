@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use setpoint_api::field::Errors;
-use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored, Target, User};
+use setpoint_api::{ApiVerb, AuditAnnotation, GroupResource, Key, Status, Stored, Target, User};
 use setpoint_strategy::{Kind, KindInfo, RequestFacts};
 
 use crate::conversion::ManagerVersions;
@@ -37,13 +37,15 @@ pub(crate) struct RequestContext<'a> {
     warnings: Mutex<Warnings>,
 }
 
-/// The warnings of a request, in the order of the response's `Warning` headers.
+/// The warnings of a request, in the order of the response's `Warning` headers, and its audit annotations.
 #[derive(Debug, Default)]
 struct Warnings {
     /// About the body: unknown or duplicate fields, duplicate owners. An error is returned with these.
     body: Vec<String>,
     /// About the object that was written: of its kind, then of admission.
     object: Vec<String>,
+    /// For the audit event.
+    audit_annotations: Vec<AuditAnnotation>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -159,9 +161,22 @@ impl<'a> RequestContext<'a> {
 
     /// The warnings of the response to a request that succeeded.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        let Warnings { mut body, object } = std::mem::take(&mut *self.warnings.lock());
-        body.extend(object);
+        let warnings = &mut *self.warnings.lock();
+        let mut body = std::mem::take(&mut warnings.body);
+        body.append(&mut warnings.object);
         body
+    }
+
+    /// Adds annotations of the audit event.
+    pub(crate) fn add_audit_annotations(&self, annotations: Vec<AuditAnnotation>) {
+        if !annotations.is_empty() {
+            self.warnings.lock().audit_annotations.extend(annotations);
+        }
+    }
+
+    /// The annotations of the audit event.
+    pub(crate) fn take_audit_annotations(&self) -> Vec<AuditAnnotation> {
+        std::mem::take(&mut self.warnings.lock().audit_annotations)
     }
 
     /// The warnings of the response to a request that failed.

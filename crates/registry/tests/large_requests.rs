@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use cluster::{Cluster, config_map, parse};
@@ -89,4 +90,54 @@ async fn a_small_request_is_served_while_a_large_stored_object_is_updated() {
         .await
         .unwrap();
     check(cluster, large(json!({"busy": "yes"})), signals).await;
+}
+
+/// Admission that waits, as for a slow webhook, while it reviews the object `waiting`.
+struct WaitingAdmission {
+    entered: mpsc::Sender<()>,
+    go_on: Semaphore,
+}
+
+impl Admit for WaitingAdmission {
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(async move {
+            if review.name == "waiting" {
+                self.entered.send(()).await.unwrap();
+                self.go_on.acquire().await.unwrap().forget();
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn large_requests_that_wait_for_a_webhook_hold_no_slot() {
+    let waiting = std::thread::available_parallelism().unwrap().get();
+    let (entered, mut has_entered) = mpsc::channel(waiting);
+    let admission = Arc::new(WaitingAdmission {
+        entered,
+        go_on: Semaphore::new(0),
+    });
+    let cluster = Arc::new(Cluster::with_admission(admission.clone()).await);
+    let large = |name: &str| {
+        let mut body = parse(&config_map(name));
+        body["data"] = json!({"text": "x".repeat(200_000)});
+        body.to_string()
+    };
+    let mut requests = JoinSet::new();
+    for _ in 0..waiting {
+        let (cluster, body) = (cluster.clone(), large("waiting"));
+        requests.spawn(async move { cluster.create(&body).await.map(drop) });
+    }
+    for _ in 0..waiting {
+        has_entered.recv().await.unwrap();
+    }
+    cluster.create(&large("other")).await.unwrap();
+    admission.go_on.add_permits(waiting);
+    let outcomes = requests.join_all().await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }

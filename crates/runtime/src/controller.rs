@@ -23,6 +23,7 @@ use crate::owner;
 use crate::queue::{LaneOf, Options, Queue, RateLimits};
 use crate::rbac::RbacRules;
 use crate::reconcile::{Error, Item, Reconcile};
+use crate::tasks::{self, TaskFuture};
 use crate::worker::{AnyReconcile, WorkerContext, run_worker};
 
 pub use builder::{Builder, for_};
@@ -206,13 +207,14 @@ impl<K: Item> Controller<K> {
         for (i, informer) in informers.into_iter().enumerate() {
             let cache = sources[i].0.clone();
             let task = run_informer(informer, i, sources.clone(), queue.clone(), stop.clone());
-            tasks.spawn(cache.poll_shared(task));
+            tasks::spawn_shared(&mut tasks, cache, task);
         }
         if let Some(dynamic) = self.dynamic.take() {
-            tasks.spawn(dynamic.run(context.clone(), queue.clone(), stop.clone()));
+            let task = dynamic.run(context.clone(), queue.clone(), stop.clone());
+            tasks::spawn(&mut tasks, Box::pin(task));
         }
         for source in std::mem::take(&mut self.channels) {
-            tasks.spawn(source.run(queue.clone(), stop.clone()));
+            tasks::spawn(&mut tasks, source.run(queue.clone(), stop.clone()));
         }
         let worker_context = WorkerContext {
             name: self.name,
@@ -226,14 +228,10 @@ impl<K: Item> Controller<K> {
         };
         let worker_context = Arc::new(worker_context);
         for _ in 0..self.settings.workers {
-            tasks.spawn(run_worker(worker_context.clone(), stop.clone()));
+            let task = run_worker(worker_context.clone(), stop.clone());
+            tasks::spawn(&mut tasks, Box::pin(task));
         }
-        let ended = tokio::select! {
-            () = stop.cancelled() => Ok(()),
-            ended = finish(self.name, &mut tasks) => ended,
-        };
-        queue.shut_down();
-        ended.and(finish(self.name, &mut tasks).await)
+        run_tasks(self.name, tasks, stop, Box::new(move || queue.shut_down())).await
     }
 
     /// Registers the controller's pending work: changes to deliver, keys that are ready, keys in process.
@@ -373,14 +371,21 @@ fn jittered(period: Duration) -> Duration {
     period.mul_f64(0.9 + 0.2 * rand::random::<f64>())
 }
 
-/// Waits for all tasks; the first that panics is an error.
-async fn finish(name: &str, tasks: &mut JoinSet<()>) -> Result<(), Error> {
-    while let Some(task) = tasks.join_next().await {
-        if task.is_err_and(|error| error.is_panic()) {
-            return Err(Error::Panicked(name.to_owned()));
-        }
-    }
-    Ok(())
+/// Waits until one of the tasks panics or the controller is stopped; then shuts down its queue, and waits for all tasks.
+fn run_tasks(
+    name: &'static str,
+    mut tasks: JoinSet<()>,
+    stop: CancellationToken,
+    shut_down: Box<dyn FnOnce() + Send>,
+) -> TaskFuture<Result<(), Error>> {
+    Box::pin(async move {
+        let ended = tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            ended = tasks::finish(name, &mut tasks) => ended,
+        };
+        shut_down();
+        ended.and(tasks::finish(name, &mut tasks).await)
+    })
 }
 
 #[cfg(test)]

@@ -76,6 +76,6 @@ impl<T> OperationResult<T> {
 }
 
 fn encoded<T: Object>(object: &T) -> Result<Vec<u8>, Status> {
-    serde_json::to_vec(object)
+    setpoint_api::json::to_vec(object)
         .map_err(|error| Status::bad_request(format!("cannot encode the object: {error}")))
 }

@@ -12,6 +12,8 @@ use setpoint_cache::{Batch, Cache, Subscription, TooOld};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::tasks::TaskFuture;
+
 /// An event for a handler (client-go's `ResourceEventHandler`). The cache already has this state, or a newer one.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
@@ -157,6 +159,15 @@ impl Informer {
                 }
             }
         }
+    }
+
+    /// [`Self::run`] for a handler in a box, compiled once for all handlers.
+    pub(crate) fn run_boxed(
+        self,
+        handle: Box<dyn FnMut(Event<'_>) + Send>,
+        stop: CancellationToken,
+    ) -> TaskFuture {
+        Box::pin(self.run(handle, stop))
     }
 
     fn start(&self, handle: &mut impl FnMut(Event<'_>)) -> Subscription {

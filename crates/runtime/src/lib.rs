@@ -41,6 +41,7 @@ pub mod webhook;
 mod http_server;
 mod probe_server;
 mod read_your_writes;
+mod tasks;
 mod worker;
 
 pub use setpoint_cache::{Cache, Caches, Snapshot, Subscription};

@@ -20,6 +20,7 @@ use crate::metrics::Counters;
 use crate::queue::{ItemGuard, Queue};
 use crate::read_your_writes::WriteTracker;
 use crate::reconcile::{Error, Item, Next, Reconcile};
+use crate::tasks;
 
 /// The state shared by all workers of a controller.
 pub(crate) struct WorkerContext<K: Item> {
@@ -53,6 +54,14 @@ enum Outcome {
     TimedOut,
 }
 
+/// When a key is reconciled again without another change.
+enum Requeue {
+    Never,
+    After(Duration),
+    /// After a delay that grows with each failure.
+    RateLimited,
+}
+
 /// The longest that a key is held until the caches have its own writes. After that it is reconciled anyway, like an expired
 /// expectation in Kubernetes' controllers.
 const HOLD_LIMIT: Duration = Duration::from_secs(300);
@@ -67,7 +76,7 @@ pub(crate) async fn run_worker<K: Item>(context: Arc<WorkerContext<K>>, stop: Ca
         let unseen = context.process(taken.item()).await;
         if !unseen.is_empty() {
             context.counters.held.fetch_add(1, Ordering::Relaxed);
-            held.spawn(hold(taken, unseen, context.clock.clone()));
+            tasks::spawn(&mut held, Box::pin(hold(taken, unseen, context.clock.clone())));
         }
         while held.try_join_next().is_some() {}
     }
@@ -110,41 +119,52 @@ impl<K: Item> WorkerContext<K> {
 
     /// Requeues the key by the outcome. The worker still holds the key, so it can be neither lost nor run twice.
     fn requeue_by_outcome(&self, key: &K, outcome: Outcome) {
+        match self.counters.record(outcome, self.timeout) {
+            Requeue::Never => self.queue.forget(key),
+            Requeue::After(delay) => {
+                self.queue.forget(key);
+                self.queue.add_after(key.clone(), delay);
+            }
+            Requeue::RateLimited => self.queue.add_rate_limited(key.clone()),
+        }
+    }
+}
+
+impl Counters {
+    /// Counts and logs the outcome of a reconcile; returns when to reconcile the key again.
+    fn record(&self, outcome: Outcome, timeout: Option<Duration>) -> Requeue {
         match outcome {
             Outcome::Ended(Ok(next)) => {
-                count(&self.counters.succeeded);
-                self.queue.forget(key);
-                if let Next::After(delay) = next {
-                    count(&self.counters.requeued_after);
-                    self.queue.add_after(key.clone(), delay);
-                }
+                count(&self.succeeded);
+                let Next::After(delay) = next else {
+                    return Requeue::Never;
+                };
+                count(&self.requeued_after);
+                return Requeue::After(delay);
             }
             Outcome::Ended(Err(Error::Terminal(error))) => {
-                count(&self.counters.terminal);
-                self.queue.forget(key);
+                count(&self.terminal);
                 tracing::error!(%error, "reconcile failed with a terminal error; not retried");
+                return Requeue::Never;
             }
             Outcome::Ended(Err(error)) if error.is_conflict() => {
-                count(&self.counters.conflicts);
+                count(&self.conflicts);
                 tracing::debug!(%error, "reconcile had a conflict");
-                self.queue.add_rate_limited(key.clone());
             }
             Outcome::Ended(Err(error)) => {
-                count(&self.counters.failed);
+                count(&self.failed);
                 tracing::warn!(%error, "reconcile failed");
-                self.queue.add_rate_limited(key.clone());
             }
             Outcome::TimedOut => {
-                count(&self.counters.timeouts);
-                tracing::warn!(timeout = ?self.timeout, "reconcile timed out");
-                self.queue.add_rate_limited(key.clone());
+                count(&self.timeouts);
+                tracing::warn!(?timeout, "reconcile timed out");
             }
             Outcome::Panicked(message) => {
-                count(&self.counters.panics);
+                count(&self.panics);
                 tracing::error!(message, "reconcile panicked");
-                self.queue.add_rate_limited(key.clone());
             }
         }
+        Requeue::RateLimited
     }
 }
 

@@ -165,8 +165,10 @@ impl RunningServer {
 
 /// The clusters that the server hosts besides its own.
 fn open_hosting(config: &ClusterConfig<'_>, certificates: &Certificates, kinds: Arc<Kinds>) -> Arc<Clusters> {
+    let mut args = config.args.for_hosted_clusters();
+    args.limit_flags.max_memory = Some(memory::limit(args.limit_flags.max_memory));
     Clusters::new(Host {
-        args: config.args.for_hosted_clusters(),
+        args,
         kinds,
         own: config.caches.clone(),
         address: config.address,

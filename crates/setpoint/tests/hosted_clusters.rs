@@ -27,7 +27,14 @@ struct HostedCluster {
 
 impl Host {
     fn start() -> Self {
-        let server = Cluster::new(&["--memory", "--host-clusters", "--controllers", "none"]);
+        let server = Cluster::new(&[
+            "--memory",
+            "--host-clusters",
+            "--controllers",
+            "none",
+            "--nodes",
+            "0",
+        ]);
         let endpoint = Endpoint::of_kubeconfig(&server.kubeconfig()).unwrap();
         Self {
             server,
@@ -292,7 +299,7 @@ fn invalid_requests_get_a_status_that_names_the_problem() {
         403,
         "the cluster of the server itself",
     );
-    check("PUT", "/clusters/a", options(json!({})), 405, "not allowed");
+    check("PUT", "/clusters/a", options(json!({})), 405, "does not allow");
     check("GET", "/clusters/b/api", None, 404, "clusters \"b\" not found");
 }
 

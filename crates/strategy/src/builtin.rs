@@ -13,13 +13,16 @@ use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Gvr, Key, ResourceVersion, Stored};
 use setpoint_schema::{CanonicalJson, Pack, Shape, Tree, fields};
 
+use crate::columns::Column;
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
 use crate::kind::{
     Convert, Decode, Deletion, Describe, InvalidObject, KindInfo, Present, ResourceNames, ScalePaths,
     SelectableField, Storage, UpdateContext, WriteStrategy,
 };
-use crate::strategy::{Action, FieldLabel, Names, RequestFacts, Strategy, SubresourceKind};
+use crate::strategy::{
+    Action, FieldLabel, Names, RequestFacts, Rules, Scope, Strategy, Subresource, SubresourceKind, WriteRules,
+};
 use crate::{meta, normal_form};
 
 /// A built-in kind in its storage version.
@@ -43,32 +46,60 @@ impl<T: Strategy> BuiltinKind<T> {
     }
 }
 
-/// The [`KindInfo`] of a strategy.
-pub(crate) fn kind_info<T: Strategy>() -> KindInfo {
-    let (group, version, kind) = T::KIND;
-    let gvr = Gvr::new(group, version, T::NAMES.plural);
-    KindInfo {
-        gvk: Gvk::new(group, version, kind),
-        storage: gvr.clone(),
-        gvr,
-        list_kind: format!("{kind}List"),
-        names: T::NAMES.into(),
-        scope: T::SCOPE,
-        columns: T::COLUMNS.iter().map(|column| column.header.into()).collect(),
-        fields: T::FIELDS.iter().map(SelectableField::from).collect(),
-        subresources: T::SUBRESOURCES.to_vec(),
-        scale: has_scale::<T>().then(ScalePaths::of_workloads),
-        rules: T::RULES,
-        is_custom: false,
-        deprecation_warning: (!T::RULES.resource.deprecation_warning.is_empty())
-            .then(|| T::RULES.resource.deprecation_warning.to_owned()),
-    }
+/// The constants of a [`Strategy`] as values, for functions that are compiled once and not for each kind.
+struct Constants {
+    kind: (&'static str, &'static str, &'static str),
+    names: Names,
+    scope: Scope,
+    columns: &'static [Column],
+    fields: &'static [FieldLabel],
+    subresources: &'static [Subresource],
+    rules: Rules,
 }
 
-fn has_scale<T: Strategy>() -> bool {
-    T::SUBRESOURCES
-        .iter()
-        .any(|subresource| matches!(subresource.kind, SubresourceKind::Scale))
+/// The [`KindInfo`] of a strategy.
+pub(crate) fn kind_info<T: Strategy>() -> KindInfo {
+    let constants = Constants {
+        kind: T::KIND,
+        names: T::NAMES,
+        scope: T::SCOPE,
+        columns: T::COLUMNS,
+        fields: T::FIELDS,
+        subresources: T::SUBRESOURCES,
+        rules: T::RULES,
+    };
+    constants.kind_info()
+}
+
+// === impl Constants ===
+
+impl Constants {
+    fn kind_info(self) -> KindInfo {
+        let (group, version, kind) = self.kind;
+        let gvr = Gvr::new(group, version, self.names.plural);
+        let deprecation_warning = self.rules.resource.deprecation_warning;
+        KindInfo {
+            gvk: Gvk::new(group, version, kind),
+            storage: gvr.clone(),
+            gvr,
+            list_kind: format!("{kind}List"),
+            names: self.names.into(),
+            scope: self.scope,
+            columns: self.columns.iter().map(|column| column.header.into()).collect(),
+            fields: self.fields.iter().map(SelectableField::from).collect(),
+            subresources: self.subresources.to_vec(),
+            scale: self.has_scale().then(ScalePaths::of_workloads),
+            rules: self.rules,
+            is_custom: false,
+            deprecation_warning: (!deprecation_warning.is_empty()).then(|| deprecation_warning.to_owned()),
+        }
+    }
+
+    fn has_scale(&self) -> bool {
+        self.subresources
+            .iter()
+            .any(|subresource| matches!(subresource.kind, SubresourceKind::Scale))
+    }
 }
 
 /// The shape of a built-in kind.
@@ -87,11 +118,36 @@ pub(crate) fn decode_json(shape: &Shape, json: &[u8]) -> Result<Tree, InvalidObj
 
 /// Validates the metadata of an object of this kind.
 pub(crate) fn validate_metadata<T: Strategy>(object: &FieldRef<'_>) {
+    validate_metadata_by(&T::RULES.write, T::SCOPE, object);
+}
+
+fn validate_metadata_by(rules: &WriteRules, scope: Scope, object: &FieldRef<'_>) {
     let metadata = object.at(fields::METADATA);
-    meta::validate(&metadata, T::SCOPE, T::RULES.write.name);
-    if !T::RULES.write.unqualified_finalizers {
+    meta::validate(&metadata, scope, rules.name);
+    if !rules.unqualified_finalizers {
         meta::validate_finalizers_qualified(&metadata);
     }
+}
+
+/// The cells of an object in these columns.
+fn cells(columns: &[Column], shape: &Shape, object: &Stored, now: Timestamp) -> Vec<Cell> {
+    let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
+        return columns.iter().map(|_| Cell::from("<unreadable>")).collect();
+    };
+    let row = FieldRef::read_only(&tree, shape);
+    columns.iter().map(|column| (column.cell)(&row, now)).collect()
+}
+
+/// [`Strategy::warnings`] of a kind.
+type Warnings = fn(&FieldRef<'_>, Option<&FieldRef<'_>>) -> Vec<String>;
+
+/// Warnings contain field paths, but most objects have none: a first pass without paths finds that out.
+fn warnings(of_kind: Warnings, shape: &Shape, object: &Tree, old: Option<&Tree>) -> Vec<String> {
+    let old = old.map(|old| FieldRef::read_only(old, shape));
+    if of_kind(&FieldRef::read_only(object, shape), old.as_ref()).is_empty() {
+        return Vec::new();
+    }
+    of_kind(&FieldRef::new(object, shape, &Errors::default()), old.as_ref())
 }
 
 impl<T: Strategy> Default for BuiltinKind<T> {
@@ -230,14 +286,8 @@ impl<T: Strategy> WriteStrategy for BuiltinKind<T> {
         }
     }
 
-    // Warnings contain field paths, but most objects have none: a first pass without paths finds that out.
     fn warnings(&self, object: &Tree, old: Option<&Tree>) -> Vec<String> {
-        let shape = self.shape();
-        let old = old.map(|old| FieldRef::read_only(old, shape));
-        if T::warnings(&FieldRef::read_only(object, shape), old.as_ref()).is_empty() {
-            return Vec::new();
-        }
-        T::warnings(&FieldRef::new(object, shape, &Errors::default()), old.as_ref())
+        warnings(T::warnings, self.shape(), object, old)
     }
 }
 
@@ -257,11 +307,7 @@ impl<T: Strategy> Deletion for BuiltinKind<T> {
 
 impl<T: Strategy> Present for BuiltinKind<T> {
     fn cells(&self, object: &Stored, now: Timestamp) -> Vec<Cell> {
-        let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
-            return T::COLUMNS.iter().map(|_| Cell::from("<unreadable>")).collect();
-        };
-        let row = FieldRef::read_only(&tree, self.shape());
-        T::COLUMNS.iter().map(|column| (column.cell)(&row, now)).collect()
+        cells(T::COLUMNS, self.shape(), object, now)
     }
 }
 

@@ -76,6 +76,18 @@ impl<V: VersionConversion> ConvertedKind<V> {
     }
 }
 
+impl<V: VersionConversion> ConvertedKind<V> {
+    /// The JSON of an object of the storage version in this version.
+    fn write_from_hub(&self, mut tree: Tree) -> Result<Vec<u8>, InvalidObject> {
+        V::from_hub(&mut tree);
+        name_kind(&mut tree, &self.info);
+        normal_form::normalise(self.shape(), &mut tree)?;
+        let mut json = Vec::new();
+        setpoint_schema::write_into(self.shape(), &tree, &mut json);
+        Ok(json)
+    }
+}
+
 impl<V: VersionConversion> Default for ConvertedKind<V> {
     fn default() -> Self {
         Self::new()
@@ -131,17 +143,16 @@ impl<V: VersionConversion> Convert for ConvertedKind<V> {
         Some(tree)
     }
 
+    fn write_in_version(&self, object: &Tree) -> Result<Vec<u8>, InvalidObject> {
+        self.write_from_hub(object.clone())
+    }
+
     fn converts(&self) -> bool {
         true
     }
 
     fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
-        let mut tree = self.hub.decode_stored(object)?;
-        V::from_hub(&mut tree);
-        name_kind(&mut tree, &self.info);
-        normal_form::normalise(self.shape(), &mut tree)?;
-        let mut json = Vec::with_capacity(object.json().len());
-        setpoint_schema::write_into(self.shape(), &tree, &mut json);
+        let json = self.write_from_hub(self.hub.decode_stored(object)?)?;
         let key = object.key().clone();
         let stored = self
             .reader

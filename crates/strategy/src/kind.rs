@@ -116,6 +116,20 @@ pub trait Convert: Describe {
         false
     }
 
+    /// The JSON of an object in this version, with its resource version: as admission webhooks get it. The object may come
+    /// from any version of the kind.
+    fn write_in_version(&self, object: &Tree) -> Result<Vec<u8>, InvalidObject> {
+        let mut json = Vec::new();
+        setpoint_schema::write_into(self.shape(), object, &mut json);
+        Ok(json)
+    }
+
+    /// Converts an object that another version of the kind has prepared ([`Decode::prepare_input`]). Built-in kinds
+    /// prepare all versions alike, in the storage version.
+    fn adopt_prepared(&self, _object: &mut Tree) -> Result<(), InvalidObject> {
+        Ok(())
+    }
+
     /// A stored object converted to this version.
     fn to_request_version(&self, object: &Arc<Stored>) -> Result<Arc<Stored>, InvalidObject> {
         Ok(object.clone())

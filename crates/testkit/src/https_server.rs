@@ -64,7 +64,7 @@ impl Cluster {
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await;
         let listener = listener.expect("there is a free port");
         let config = Config {
-            serve: registry,
+            serve: registry.clone(),
             kinds: Box::new(move || kinds.kinds()),
             authenticate: Box::new(AdminAuthenticator(Arc::new(User::new("test", &[User::MASTERS])))),
             authorize: Box::new(setpoint_auth::authorize::without_rbac()),
@@ -75,6 +75,7 @@ impl Cluster {
             audit: None,
             connect: Box::new(Network::default()),
             aggregator: Aggregator::none(Arc::new(SystemClock::new())),
+            admit_connect: Some(registry),
             flow_control: FlowControlConfig::default(),
             checks: Vec::new(),
             metrics_sources: Vec::new(),

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use setpoint_api::{Gvk, Gvr, Status};
 use setpoint_registry_api::Review;
 
-pub(crate) use rule::Rule;
+pub(crate) use rule::{Rule, operation_name};
 use selector::Selector;
 pub(crate) use selector::{find_namespace, namespace_of};
 

@@ -20,6 +20,7 @@ mod service_addresses;
 mod taint_nodes;
 mod topology_labels;
 mod volume_resize;
+pub(crate) mod webhook;
 
 use crate::chain::{Config, Plugin};
 
@@ -32,7 +33,6 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "ExtendedResourceToleration",
     "ImagePolicyWebhook",
     "LimitPodHardAntiAffinityTopology",
-    "MutatingAdmissionWebhook",
     "NamespaceAutoProvision",
     "NamespaceExists",
     "NodeDeclaredFeatureValidator",
@@ -40,7 +40,6 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "PodNodeSelector",
     "PodResizeValidator",
     "PodTolerationRestriction",
-    "ValidatingAdmissionWebhook",
 ];
 
 /// The plugin that every server needs.
@@ -48,8 +47,8 @@ pub(crate) fn minimal() -> Vec<Box<dyn Plugin>> {
     vec![Box::new(namespace_lifecycle::NamespaceLifecycle)]
 }
 
-/// All plugins in Kubernetes' order, each with whether it is on by default. Address allocation comes before the quota,
-/// which comes last.
+/// All plugins in Kubernetes' order, each with whether it is on by default. Address allocation comes between the mutating
+/// and the validating webhooks, which see the addresses; the quota comes last.
 pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
     let access = || config.access.clone();
     vec![
@@ -91,9 +90,17 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
             Box::new(policy::mutating::MutatingAdmissionPolicy(access())),
             true,
         ),
+        (
+            Box::new(webhook::MutatingAdmissionWebhook::new(config.webhooks.clone())),
+            true,
+        ),
         (Box::new(service_addresses::ServiceAddresses::new(config)), true),
         (
             Box::new(policy::validating::ValidatingAdmissionPolicy(access())),
+            true,
+        ),
+        (
+            Box::new(webhook::ValidatingAdmissionWebhook::new(config.webhooks.clone())),
             true,
         ),
         (Box::new(quota::ResourceQuota), true),

@@ -19,29 +19,29 @@ impl Plugin for PodTopologyLabels {
         "PodTopologyLabels"
     }
 
-    /// A pod is bound when it is created with a node name, or by a binding.
+    /// A pod is bound when it is created with a node name, or by a Binding, whose labels the pod gets.
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
-        let binds = match review.subresource {
-            None => review.operation == Operation::Create,
-            Some(subresource) => subresource == "binding",
+        let node: &[&str] = match review.subresource {
+            None => &[fields::SPEC, fields::NODE_NAME],
+            Some("binding") => &[fields::TARGET, fields::NAME],
+            Some(_) => return Ok(()),
         };
-        if !binds || !review::is_resource_or_subresource(review, "", "pods") {
+        let is_pod = review::is_resource_or_subresource(review, "", "pods");
+        if review.operation != Operation::Create || !is_pod {
             return Ok(());
         }
-        let pod = review.object.as_deref();
-        let node = pod
-            .and_then(|pod| pod.str_at(&[fields::SPEC, fields::NODE_NAME]))
-            .unwrap_or_default();
+        let object = review.object.as_deref();
+        let node = object.and_then(|object| object.str_at(node)).unwrap_or_default();
         let nodes = GroupResource::new("", "nodes");
         let Some(node) = review.find(&nodes, &Key::new("", node)) else {
             return Ok(());
         };
-        let Some(pod) = review.object.as_deref_mut() else {
+        let Some(object) = review.object.as_deref_mut() else {
             return Ok(());
         };
         for label in LABELS {
             if let Some(value) = node.label(label) {
-                pod.set(&[fields::METADATA, fields::LABELS, label], value);
+                object.set(&[fields::METADATA, fields::LABELS, label], value);
             }
         }
         Ok(())

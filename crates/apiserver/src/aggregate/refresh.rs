@@ -139,7 +139,7 @@ impl Aggregator {
         }
         let group = format!("apis/{}", registered.remote.group);
         let version = format!("{group}/{}", registered.remote.version);
-        let index: Value = serde_json::from_slice(&body).ok()?;
+        let index: Value = setpoint_api::json::from_slice(&body).ok()?;
         let entry = |path: String| {
             let url = index["paths"][&path]["serverRelativeURL"].as_str()?.to_owned();
             Some((path, url))
@@ -194,7 +194,7 @@ impl Aggregator {
 }
 
 fn read(body: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+    setpoint_api::json::from_slice(body).map_err(|error| error.to_string())
 }
 
 fn is_aggregated(headers: &HeaderMap) -> bool {

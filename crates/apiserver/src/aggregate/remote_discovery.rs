@@ -169,7 +169,7 @@ impl RemoteGroupVersion {
 
     /// Its part of the remote's v2 OpenAPI document.
     pub(crate) fn openapi_v2(&self) -> Option<Value> {
-        serde_json::from_slice(&self.discovery.as_ref()?.openapi.v2.as_ref()?.json).ok()
+        setpoint_api::json::from_slice(&self.discovery.as_ref()?.openapi.v2.as_ref()?.json).ok()
     }
 
     fn resources(&self) -> Vec<RemoteResource> {

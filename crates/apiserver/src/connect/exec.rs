@@ -9,30 +9,26 @@ use setpoint_api::{ApiVerb, User};
 use setpoint_auth::authorize;
 
 use super::locate::{self, ObjectReader};
+use super::options::ConnectOptions;
 use super::relay::{self, BackendRequest};
 use crate::body::Body;
 use crate::chain::Exchange;
 use crate::request::ResourceRequest;
 use crate::request::options::StatusError;
-use crate::request::query::Query;
 
 /// Runs a command in a container.
 pub(super) async fn exec(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    body: Incoming,
+    (options, body): (&ConnectOptions, Incoming),
 ) -> Result<Response<Body>, StatusError> {
-    let mut options = streams(exchange.query);
-    options.extend(
-        exchange
-            .query
-            .all("command")
-            .map(|argument| ("command", argument)),
-    );
+    let mut query = options.streams();
+    let command = options.command.iter();
+    query.extend(command.map(|argument| ("command", argument.as_str())));
     let pod = PodRequest::new(exchange, resource, user).await?;
-    let path = pod.container_path("exec")?;
-    pod.forward(&path, &options, body).await
+    let path = pod.container_path("exec", &options.container)?;
+    pod.forward(&path, &query, body).await
 }
 
 /// Attaches to the first process of a container.
@@ -40,11 +36,11 @@ pub(super) async fn attach(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    body: Incoming,
+    (options, body): (&ConnectOptions, Incoming),
 ) -> Result<Response<Body>, StatusError> {
     let pod = PodRequest::new(exchange, resource, user).await?;
-    let path = pod.container_path("attach")?;
-    pod.forward(&path, &streams(exchange.query), body).await
+    let path = pod.container_path("attach", &options.container)?;
+    pod.forward(&path, &options.streams(), body).await
 }
 
 /// Forwards connections to ports of a pod.
@@ -52,10 +48,9 @@ pub(super) async fn port_forward(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    body: Incoming,
+    (options, body): (&ConnectOptions, Incoming),
 ) -> Result<Response<Body>, StatusError> {
-    let ports: Vec<&str> = exchange.query.all("ports").collect();
-    let ports = ports.join(",");
+    let ports = options.ports.join(",");
     let options = (!ports.is_empty()).then_some(("port", ports.as_str()));
     let pod = PodRequest::new(exchange, resource, user).await?;
     let path = format!("/portForward/{}/{}", resource.namespace, pod.name);
@@ -97,8 +92,7 @@ impl<'a> PodRequest<'a> {
     }
 
     /// The kubelet's path of a stream to the requested container.
-    fn container_path(&self, stream: &str) -> Result<String, StatusError> {
-        let requested = self.exchange.query.text("container").unwrap_or_default();
+    fn container_path(&self, stream: &str, requested: &str) -> Result<String, StatusError> {
         let container = locate::container_name(&self.pod, requested)?;
         Ok(format!("/{stream}/{}/{}/{container}", self.namespace, self.name))
     }
@@ -129,18 +123,4 @@ async fn check_access(exchange: &Exchange<'_>, user: &User) -> Result<(), Status
         ..exchange.request_info.attributes()
     };
     authorize::check(&*exchange.shared.authorize, user, &attributes).await
-}
-
-/// The requested streams as the kubelet's query parameters.
-fn streams<'a>(query: &'a Query<'_>) -> Vec<(&'a str, &'a str)> {
-    let options = [
-        ("stdin", "input"),
-        ("stdout", "output"),
-        ("stderr", "error"),
-        ("tty", "tty"),
-    ];
-    let requested = options
-        .into_iter()
-        .filter(|(option, _)| query.flag(option).unwrap_or_default());
-    requested.map(|(_, name)| (name, "1")).collect()
 }

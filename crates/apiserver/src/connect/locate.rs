@@ -38,7 +38,7 @@ impl ObjectReader<'_> {
         let object = response
             .into_object()
             .ok_or_else(|| internal("response contains no object"))?;
-        serde_json::from_slice(object.json()).map_err(|error| internal(&error.to_string()))
+        setpoint_api::json::from_slice(object.json()).map_err(|error| internal(&error.to_string()))
     }
 
     async fn list(self, resource: Gvr, namespace: &str, labels: &str) -> Result<Vec<Value>, StatusError> {
@@ -55,7 +55,7 @@ impl ObjectReader<'_> {
         let Body::List(list) = response.body else {
             return Ok(Vec::new());
         };
-        let read = |item: &Arc<setpoint_api::Stored>| serde_json::from_slice(item.json()).ok();
+        let read = |item: &Arc<setpoint_api::Stored>| setpoint_api::json::from_slice(item.json()).ok();
         Ok(list.items.iter().filter_map(read).collect())
     }
 

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use http::Response;
 use hyper::body::Incoming;
-use setpoint_api::User;
+use setpoint_api::{ApiVerb, User};
+use setpoint_registry_api::ConnectRequest;
 use setpoint_strategy::ConnectKind;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -23,16 +24,19 @@ use crate::body::Body;
 use crate::chain::Exchange;
 use crate::request::ResourceRequest;
 use crate::request::options::StatusError;
+use crate::respond;
 
 mod exec;
 mod locate;
 mod log;
 mod network;
+mod options;
 mod proxy;
 pub(crate) mod relay;
 
 pub(crate) use network::dial_error;
 pub use network::{KubeletTls, Network};
+use options::ConnectOptions;
 
 /// Opens connections to backends.
 pub trait Connect: Send + Sync {
@@ -78,11 +82,49 @@ pub(crate) async fn handle(
     user: &Arc<User>,
     body: Incoming,
 ) -> Result<Response<Body>, StatusError> {
-    match connect {
-        ConnectKind::Log => log::handle(exchange, resource, user).await,
-        ConnectKind::Exec => exec::exec(exchange, resource, user, body).await,
-        ConnectKind::Attach => exec::attach(exchange, resource, user, body).await,
-        ConnectKind::PortForward => exec::port_forward(exchange, resource, user, body).await,
-        ConnectKind::Proxy => proxy::handle(exchange, resource, user, body).await,
+    if connect == ConnectKind::Log {
+        return log::handle(exchange, resource, user).await;
     }
+    let options = ConnectOptions::parse(exchange.query, proxy::subpath_of(exchange, resource));
+    let (options, warnings) = admit(exchange, connect, resource, (user, options)).await?;
+    let mut response = match connect {
+        ConnectKind::Exec => exec::exec(exchange, resource, user, (&options, body)).await?,
+        ConnectKind::Attach => exec::attach(exchange, resource, user, (&options, body)).await?,
+        ConnectKind::PortForward => exec::port_forward(exchange, resource, user, (&options, body)).await?,
+        ConnectKind::Proxy | ConnectKind::Log => proxy::handle(exchange, resource, user, body).await?,
+    };
+    respond::add_warnings(&mut response, &warnings);
+    Ok(response)
+}
+
+/// Runs admission of a connect. Returns its options, which admission may have changed, and warnings.
+async fn admit(
+    exchange: &Exchange<'_>,
+    connect: ConnectKind,
+    resource: &ResourceRequest,
+    (user, options): (&Arc<User>, ConnectOptions),
+) -> Result<(ConnectOptions, Vec<String>), StatusError> {
+    let Some(admission) = &exchange.shared.admit_connect else {
+        return Ok((options, Vec::new()));
+    };
+    let kinds = (exchange.shared.kinds)();
+    let kind = kinds.find(&resource.target.resource);
+    let subresource = kind.and_then(|kind| kind.info().find_subresource(connect.name()));
+    let (_, _, body_kind) = subresource.map(|one| one.body_kind).unwrap_or_default();
+    let request = ConnectRequest {
+        user: user.clone(),
+        target: resource.target.clone(),
+        verb: ApiVerb::Create,
+        options: options.to_tree(connect, body_kind),
+    };
+    let admitted = admission.admit_connect(request).await;
+    let annotations = match &admitted {
+        Ok(admitted) => &admitted.audit_annotations,
+        Err(status) => &status.audit_annotations,
+    };
+    exchange
+        .audit
+        .update(|record| record.add_annotations(annotations));
+    let admitted = admitted.map_err(Box::new)?;
+    Ok((ConnectOptions::from_tree(&admitted.options), admitted.warnings))
 }

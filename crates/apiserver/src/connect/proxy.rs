@@ -30,7 +30,7 @@ pub(super) async fn handle(
     user: &Arc<User>,
     body: Incoming,
 ) -> Result<Response<Body>, StatusError> {
-    let path = subpath(exchange.head.uri.path(), resource.target.namespace.is_some());
+    let path = subpath_of(exchange, resource);
     if path.is_empty() && matches!(exchange.head.method, Method::GET | Method::HEAD) {
         return Ok(redirect_with_slash(exchange.base_path, &exchange.head.uri));
     }
@@ -40,6 +40,11 @@ pub(super) async fn handle(
         .with_body(body);
     let response = relay::forward(exchange, backend, request).await;
     response.map_err(|error| locate::unavailable(&format!("error trying to reach service: {error}")))
+}
+
+/// The path after `/proxy`.
+pub(super) fn subpath_of<'a>(exchange: &'a Exchange<'_>, resource: &ResourceRequest) -> &'a str {
+    subpath(exchange.head.uri.path(), resource.target.namespace.is_some())
 }
 
 async fn backend(

@@ -122,7 +122,7 @@ impl AuditContext {
         self.update(|record| {
             let Some(json) = json() else { return };
             let metadata = scan::find_member(&json, "metadata").unwrap_or(b"{}");
-            let metadata: Metadata = serde_json::from_slice(metadata).unwrap_or_default();
+            let metadata: Metadata = setpoint_api::json::from_slice(metadata).unwrap_or_default();
             record.complete_object_ref(&ObjectReference {
                 name: metadata.name,
                 namespace: metadata.namespace,

@@ -146,6 +146,7 @@ fn config(authority: &TestCa) -> Config {
         audit: None,
         connect: Box::new(crate::Network::default()),
         aggregator: Aggregator::none(Arc::new(SystemClock::new())),
+        admit_connect: None,
         flow_control: FlowControlConfig::default(),
         checks: vec![Check::live("ping", || Ok(()))],
         metrics_sources: Vec::new(),

@@ -77,7 +77,7 @@ impl HttpsWebhookClient {
         let sent = before(deadline.as_mut(), sent).await;
         let response = sent.map_err(|why| transport_error(format!("Post {:?}: {why}", url.text)))?;
         let status = response.status();
-        let is_text = status_text::is_text(response.headers().get(CONTENT_TYPE));
+        let content_type = response.headers().get(CONTENT_TYPE).cloned();
         let read = before(deadline, read(response)).await;
         let body = read.map_err(|why| {
             transport_error(format!(
@@ -85,10 +85,12 @@ impl HttpsWebhookClient {
             ))
         })?;
         match status {
-            code if (StatusCode::OK..=StatusCode::PARTIAL_CONTENT).contains(&code) => Ok(body),
+            code if (StatusCode::OK..=StatusCode::PARTIAL_CONTENT).contains(&code) && !body.is_empty() => {
+                Ok(body)
+            }
             code => Err(WebhookError {
-                message: status_text::message(code, &body, is_text),
-                status: Some(code.as_u16()),
+                message: status_text::message(code, &body, content_type.as_ref()),
+                status: Some(code.as_u16()).filter(|code| *code >= 300),
             }),
         }
     }

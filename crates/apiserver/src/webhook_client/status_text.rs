@@ -6,17 +6,20 @@ use setpoint_api::Status;
 /// How much of a body is part of the message.
 const MAX_TEXT_BYTES: usize = 2048;
 
-/// Whether a body is text: by its content type, or if it has none.
-pub(super) fn is_text(content_type: Option<&HeaderValue>) -> bool {
-    content_type.is_none_or(|value| value.as_bytes().starts_with(b"text/"))
-}
-
-/// The message: that of a Status in the body, or else the one of the code.
-pub(super) fn message(code: StatusCode, body: &[u8], is_text: bool) -> String {
+/// The message: that of a Status in the body, or else the one of the code. A success is an error if it has no body.
+pub(super) fn message(code: StatusCode, body: &[u8], content_type: Option<&HeaderValue>) -> String {
+    if code.is_success() {
+        let content_type = content_type
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let code = code.as_u16();
+        return format!("0-length response with status code: {code} and content type: {content_type}");
+    }
     let status = serde_json::from_slice::<Status>(body).ok();
     if let Some(status) = status.filter(|status| status.status == "Failure") {
         return status.message;
     }
+    let is_text = content_type.is_none_or(|value| value.as_bytes().starts_with(b"text/"));
     let text = match is_text {
         true => {
             let text = String::from_utf8_lossy(&body[..body.len().min(MAX_TEXT_BYTES)]);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use setpoint_api::{Status, User};
+use setpoint_api::{AuditAnnotation, Status, User};
 
 use super::event::{AuthenticationMetadata, Event, ObjectReference, ResponseStatus, UserInfo};
 use super::policy::{Level, RequestAuditConfig, Stage};
@@ -86,6 +86,17 @@ impl Record {
         self.event.annotations.insert(key.to_owned(), value.to_owned());
     }
 
+    /// Adds annotations of other components, such as admission webhooks. Those with content of the request are added only
+    /// if the level includes it.
+    pub fn add_annotations(&mut self, annotations: &[AuditAnnotation]) {
+        let is_logged =
+            |one: &&AuditAnnotation| !one.is_request_content || self.config.level >= Level::Request;
+        let logged: Vec<&AuditAnnotation> = annotations.iter().filter(is_logged).collect();
+        for annotation in logged {
+            self.annotate(&annotation.key, &annotation.value);
+        }
+    }
+
     /// Sets the name of the created object, if it was not in the URL.
     pub fn set_object_name(&mut self, name: &str) {
         if let Some(object) = self
@@ -152,7 +163,7 @@ impl Record {
         }
         self.event.stage = stage;
         self.event.stage_timestamp = micros(now);
-        serde_json::to_string(&self.event).ok()
+        String::from_utf8(setpoint_api::json::to_vec(&self.event).ok()?).ok()
     }
 
     fn raw(&self, json: &[u8]) -> Option<Box<RawValue>> {

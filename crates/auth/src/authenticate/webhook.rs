@@ -144,11 +144,11 @@ impl WebhookTokens {
             spec: TokenReviewSpec { token, audiences },
             status: TokenReviewStatus::default(),
         };
-        let review = serde_json::to_vec(&review).expect("a review has only strings");
+        let review = setpoint_api::json::to_vec(&review).expect("a review has only strings");
         let response = remote::send_with_retries(&*self.client, &*self.clock, review).await;
         let response = response
             .map_err(|error| error.message)
-            .and_then(|json| serde_json::from_slice(&json).map_err(|error| error.to_string()));
+            .and_then(|json| setpoint_api::json::from_slice(&json).map_err(|error| error.to_string()));
         let response: ReviewResponse = response.map_err(|error| {
             tracing::error!(%error, "failed to make webhook authenticator request");
             AuthenticationError(error)

@@ -1,7 +1,7 @@
 //! The configuration of the authorizers: AuthorizationConfiguration of `apiserver.config.k8s.io`, which the
 //! `--authorization-*` flags are converted to as well.
 //!
-//! The rules are those of `ValidateAuthorizationConfiguration` in Kubernetes. ABAC and CEL match conditions are rejected.
+//! The rules are those of `ValidateAuthorizationConfiguration` in Kubernetes. ABAC is rejected.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use setpoint_api::field::Errors;
 use setpoint_api::{go_duration, name};
 
+use super::match_conditions::MatchConditions;
 use super::rule::nullable_list;
 use super::webhook::{FailurePolicy, WebhookOptions};
 use crate::config_file::{self, ConfigFileError};
@@ -89,8 +90,7 @@ struct ConnectionObject {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct MatchCondition {
-    #[serde(rename = "expression")]
-    _expression: String,
+    expression: String,
 }
 
 /// Parses and validates a configuration file.
@@ -205,7 +205,7 @@ impl AuthorizerObject {
         let Some(webhook) = &self.webhook else {
             return none(|| errors.at("webhook").required("required when type=Webhook"));
         };
-        webhook.validate(errors);
+        let match_conditions = webhook.validate(errors);
         let cached = |ttl: Option<Duration>, default: Duration, is_cached: Option<bool>| match is_cached {
             Some(false) => Duration::ZERO,
             _ => ttl.filter(|ttl| !ttl.is_zero()).unwrap_or(default),
@@ -226,6 +226,7 @@ impl AuthorizerObject {
                 "Deny" => FailurePolicy::Deny,
                 _ => FailurePolicy::NoOpinion,
             },
+            match_conditions,
         };
         Some(AuthorizerConfig::Webhook(WebhookConfig {
             name: self.name.clone(),
@@ -249,7 +250,8 @@ fn none<T>(report: impl FnOnce()) -> Option<T> {
 // === impl WebhookObject ===
 
 impl WebhookObject {
-    fn validate(&self, errors: &Errors) {
+    /// Validates the webhook, and returns its match conditions.
+    fn validate(&self, errors: &Errors) -> MatchConditions {
         let at = errors.at("timeout");
         match self.timeout.unwrap_or_default() {
             Duration::ZERO => at.required(""),
@@ -262,19 +264,16 @@ impl WebhookObject {
         one_of(&self.subject_access_review_version, &["v1", "v1beta1"], &at);
         let at = errors.at("failurePolicy");
         one_of(&self.failure_policy, &["NoOpinion", "Deny"], &at);
-        let version = self.match_condition_subject_access_review_version.as_str();
-        if !version.is_empty() {
-            one_of(
-                version,
-                &["v1"],
-                &errors.at("matchConditionSubjectAccessReviewVersion"),
-            );
-        }
-        if !self.match_conditions.is_empty() {
-            let detail = "CEL expressions are not supported yet";
-            errors.at("matchConditions").forbidden(detail);
+        let at = errors.at("matchConditionSubjectAccessReviewVersion");
+        match self.match_condition_subject_access_review_version.as_str() {
+            "" if self.match_conditions.is_empty() => {}
+            "" => at.required("required if match conditions are specified"),
+            version => one_of(version, &["v1"], &at),
         }
         self.connection_info.validate(&errors.at("connectionInfo"));
+        let conditions = self.match_conditions.iter();
+        let sources: Vec<String> = conditions.map(|condition| condition.expression.clone()).collect();
+        MatchConditions::compile(&sources, &errors.at("matchConditions"))
     }
 }
 

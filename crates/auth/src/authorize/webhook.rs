@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{Clock, User};
 
-use super::{AccessTarget, Attributes, Authorize, Decision, Reason, UserRules};
+use super::{AccessTarget, Attributes, Authorize, Decision, MatchConditions, Reason, UserRules};
 use crate::expiring_cache::ExpiringCache;
 use crate::maybe_future::MaybeFuture;
 use crate::remote::{self, ReviewClient};
@@ -39,6 +39,8 @@ pub struct WebhookOptions {
     /// How long other responses are cached; zero to cache none.
     pub unauthorized_ttl: Duration,
     pub failure_policy: FailurePolicy,
+    /// Conditions that requests must meet for the webhook to be called.
+    pub match_conditions: MatchConditions,
 }
 
 /// The decision if the webhook cannot be called.
@@ -171,11 +173,28 @@ impl WebhookAuthorizer {
             }
             Err(error) => {
                 tracing::error!(%error, "failed to make webhook authorizer request");
-                match self.options.failure_policy {
-                    FailurePolicy::NoOpinion => Decision::NoOpinion(Reason::Failed(error)),
-                    FailurePolicy::Deny => Decision::Denied(Reason::Failed(error)),
-                }
+                self.decision_on_error(error)
             }
+        }
+    }
+
+    fn decision_on_error(&self, error: String) -> Decision {
+        match self.options.failure_policy {
+            FailurePolicy::NoOpinion => Decision::NoOpinion(Reason::Failed(error)),
+            FailurePolicy::Deny => Decision::Denied(Reason::Failed(error)),
+        }
+    }
+
+    /// The decision if the request does not meet the match conditions; none if the webhook has to be called.
+    fn decide_by_conditions(&self, user: &User, attributes: &Attributes<'_>) -> Option<Decision> {
+        let conditions = &self.options.match_conditions;
+        if conditions.is_empty() {
+            return None;
+        }
+        match conditions.evaluate(user, attributes) {
+            Ok(true) => None,
+            Ok(false) => Some(Decision::NO_OPINION),
+            Err(error) => Some(self.decision_on_error(error)),
         }
     }
 
@@ -187,18 +206,22 @@ impl WebhookAuthorizer {
             spec: serde_json::from_slice(spec).map_err(|error| error.to_string())?,
             status: ReviewStatus::default(),
         };
-        let review = serde_json::to_vec(&review).map_err(|error| error.to_string())?;
+        let review = setpoint_api::json::to_vec(&review).map_err(|error| error.to_string())?;
         let response = remote::send_with_retries(&*self.client, &*self.clock, review).await;
         let json = response.map_err(|error| error.message)?;
-        let response: ReviewResponse = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        let response: ReviewResponse =
+            setpoint_api::json::from_slice(&json).map_err(|error| error.to_string())?;
         Ok(response.status)
     }
 }
 
 impl Authorize for WebhookAuthorizer {
     fn authorize<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'a>) -> MaybeFuture<'a, Decision> {
+        if let Some(decision) = self.decide_by_conditions(user, attributes) {
+            return decision.into();
+        }
         let spec = ReviewSpec::new(user, attributes, self.options.version == "v1");
-        let spec = serde_json::to_vec(&spec).expect("a spec has only strings");
+        let spec = setpoint_api::json::to_vec(&spec).expect("a spec has only strings");
         if let Some(status) = self.cache.find(&spec, self.clock.now()) {
             return status.into_decision().into();
         }

@@ -88,7 +88,7 @@ fn check_metadata(body: &Tree, allowed: &[&str], detail: &str, errors: &Errors) 
     if let Some(metadata) = metadata.filter(|metadata| metadata.iter().any(set)) {
         let mut json = Vec::new();
         setpoint_schema::write::write_tree(&Tree::Map(metadata.clone()), &mut json);
-        let value: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
+        let value: serde_json::Value = setpoint_api::json::from_slice(&json).unwrap_or_default();
         errors.at("metadata").invalid(value, detail);
     }
 }

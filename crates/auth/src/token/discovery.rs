@@ -55,7 +55,7 @@ pub fn keys(issuer: &Issuer) -> Vec<u8> {
 }
 
 fn to_json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("the value has only strings")
+    setpoint_api::json::to_vec(value).expect("the value has only strings")
 }
 
 #[cfg(test)]

@@ -195,11 +195,11 @@ impl Keys {
 }
 
 fn encoded(part: &impl Serialize) -> String {
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(part).expect("claims have only strings and numbers"))
+    URL_SAFE_NO_PAD.encode(setpoint_api::json::to_vec(part).expect("claims have only strings and numbers"))
 }
 
 fn decoded<T: DeserializeOwned>(part: &str) -> Option<T> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+    setpoint_api::json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
 // === impl VerifiedTokens ===

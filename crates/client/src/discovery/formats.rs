@@ -2,6 +2,7 @@
 
 use compact_str::CompactString;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use setpoint_api::{Gvk, Gvr, Status};
 
 use super::ApiResource;
@@ -181,8 +182,8 @@ pub(super) fn version(json: &[u8]) -> Result<Vec<ApiResource>, Status> {
     Ok(resources)
 }
 
-fn decode<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Status> {
-    serde_json::from_slice(json)
+fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Status> {
+    setpoint_api::json::from_slice(json)
         .map_err(|error| Status::internal(format_args!("cannot decode the server's discovery: {error}")))
 }
 

@@ -192,7 +192,7 @@ fn delete_options(options: &DeleteOptions) -> Bytes {
         }),
         dry_run: options.dry_run.then_some(["All"]),
     };
-    serde_json::to_vec(&body)
+    setpoint_api::json::to_vec(&body)
         .expect("options are strings and numbers")
         .into()
 }

@@ -89,9 +89,9 @@ fn decode_json(bytes: Bytes, verb: &Verb) -> Result<Body, decode::Error> {
     if matches!(verb, Verb::List(_)) {
         return decode::list(&bytes).map(Body::List);
     }
-    let Kind { kind } = serde_json::from_slice(&bytes)?;
+    let Kind { kind } = setpoint_api::json::from_slice(&bytes)?;
     if kind == "Status" {
-        return Ok(Body::Status(serde_json::from_slice(&bytes)?));
+        return Ok(Body::Status(setpoint_api::json::from_slice(&bytes)?));
     }
     if matches!(verb, Verb::DeleteCollection(..)) {
         return decode::list(&bytes).map(Body::List);
@@ -110,7 +110,7 @@ fn decode_protobuf(bytes: &[u8], verb: &Verb) -> Result<Body, decode::Error> {
     }
     let document = BuiltinObject::open(bytes)?;
     if document.kind() == "Status" {
-        return Ok(Body::Status(serde_json::from_slice(&document.to_json())?));
+        return Ok(Body::Status(setpoint_api::json::from_slice(&document.to_json())?));
     }
     if matches!(verb, Verb::DeleteCollection(..)) {
         return decode::protobuf_list(bytes).map(Body::List);
@@ -138,10 +138,10 @@ fn error_status(code: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Status {
 /// The Status in the body of an error response, if there is one.
 fn decode_status(headers: &HeaderMap, bytes: &[u8]) -> Option<Status> {
     match WireFormat::of_response(headers) {
-        WireFormat::Json => serde_json::from_slice(bytes).ok(),
+        WireFormat::Json => setpoint_api::json::from_slice(bytes).ok(),
         WireFormat::Protobuf => {
             let document = BuiltinObject::open(bytes).ok()?;
-            serde_json::from_slice(&document.to_json()).ok()
+            setpoint_api::json::from_slice(&document.to_json()).ok()
         }
     }
 }

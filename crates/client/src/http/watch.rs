@@ -168,7 +168,7 @@ fn decode_event(kind: &str, json: &[u8]) -> Result<Option<Event>, Error> {
         "MODIFIED" => Event::Modified(object()?),
         "DELETED" => Event::Deleted(object()?),
         "BOOKMARK" => Event::Bookmark(decode::bookmark(json)?),
-        "ERROR" => Event::Error(serde_json::from_slice(json)?),
+        "ERROR" => Event::Error(setpoint_api::json::from_slice(json)?),
         _ => return Ok(None),
     }))
 }
@@ -183,7 +183,7 @@ fn decode_frame(frame: &[u8]) -> Result<Option<Event>, Error> {
         "MODIFIED" => Event::Modified(object()?),
         "DELETED" => Event::Deleted(object()?),
         "BOOKMARK" => Event::Bookmark(decode::protobuf_bookmark(&document()?)?),
-        "ERROR" => Event::Error(serde_json::from_slice(&document()?.to_json())?),
+        "ERROR" => Event::Error(setpoint_api::json::from_slice(&document()?.to_json())?),
         _ => return Ok(None),
     }))
 }

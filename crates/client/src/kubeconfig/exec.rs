@@ -150,7 +150,7 @@ impl ExecConfig {
 
     fn read(&self, stdout: &[u8]) -> Result<ExecCredential, ExecError> {
         let credential: ExecCredentialObject =
-            serde_json::from_slice(stdout).map_err(|source| ExecError::Decode {
+            setpoint_api::json::from_slice(stdout).map_err(|source| ExecError::Decode {
                 command: self.command.clone(),
                 source,
             })?;

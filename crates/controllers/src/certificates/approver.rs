@@ -112,7 +112,7 @@ async fn is_allowed(client: &Client, request: &Request, permission: &str) -> Res
     let verb = Verb::Create(Payload::json(review_request.to_string()), WriteOptions::default());
     let response = client.call(Target::all(reviews), verb).await?;
     let review: Review = match &response.body {
-        Body::Json(bytes) => serde_json::from_slice(bytes)?,
+        Body::Json(bytes) => setpoint_api::json::from_slice(bytes)?,
         Body::Object(object) => object.decode()?,
         body => return Err(Status::internal(format_args!("{body:?} is not a review")).into()),
     };

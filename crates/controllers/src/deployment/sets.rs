@@ -167,7 +167,7 @@ pub(crate) fn new_set(deployment: &Deployment, bounds: Bounds, replicas: i32, re
         .status
         .as_ref()
         .and_then(|status| status.collision_count);
-    let json = serde_json::to_vec(&template).unwrap_or_default();
+    let json = setpoint_api::json::to_vec(&template).unwrap_or_default();
     let hash = hash::compute_hash(&json, collisions);
     let labels = template
         .metadata

@@ -208,7 +208,9 @@ impl Collector {
         };
         let mut body: Value = object.decode()?;
         change(&mut body["metadata"]);
-        let updated = handle.update(item.key.name(), serde_json::to_vec(&body)?).await;
+        let updated = handle
+            .update(item.key.name(), setpoint_api::json::to_vec(&body)?)
+            .await;
         unless_gone(updated.map(drop))
     }
 

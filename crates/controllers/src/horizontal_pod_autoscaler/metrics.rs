@@ -216,9 +216,9 @@ fn read<T: DeserializeOwned>(body: Body) -> Result<Vec<T>, Status> {
     let decoded = match &body {
         Body::List(list) => list.items.iter().map(|item| item.decode()).collect(),
         Body::Object(object) => object.decode().map(|one| vec![one]),
-        Body::Json(bytes) => serde_json::from_slice(bytes)
+        Body::Json(bytes) => setpoint_api::json::from_slice(bytes)
             .map(|list: Items<T>| list.items)
-            .or_else(|_| serde_json::from_slice(bytes).map(|one| vec![one])),
+            .or_else(|_| setpoint_api::json::from_slice(bytes).map(|one| vec![one])),
         body => return Err(Status::internal(format_args!("{body:?} is not a metric"))),
     };
     decoded.map_err(|error| Status::internal(format_args!("cannot decode metrics: {error}")))

@@ -345,7 +345,7 @@ async fn get(client: &Client, target: &Target) -> Result<Value, StatusError> {
     let verb = Verb::Get(GetOptions::default());
     let response = client.call(target.clone(), verb).await?;
     let decoded = match &response.body {
-        Body::Json(bytes) => serde_json::from_slice(bytes),
+        Body::Json(bytes) => setpoint_api::json::from_slice(bytes),
         Body::Object(object) => object.decode(),
         body => return Err(StatusError::internal(format_args!("{body:?} is not a scale"))),
     };

@@ -132,7 +132,7 @@ impl Reconcile for Quotas {
         let handle = client.namespaced::<ResourceQuota>(key.namespace());
         match handle
             .dynamic()
-            .update_subresource(key.name(), "status", serde_json::to_vec(&updated)?)
+            .update_subresource(key.name(), "status", setpoint_api::json::to_vec(&updated)?)
             .await
         {
             Err(status) if status.is_not_found() => Ok(Next::Done),

@@ -1,9 +1,10 @@
-//! Records the observed generation of every ValidatingAdmissionPolicy.
-//!
-//! The expressions are not type checked here: the status reports no warnings.
+//! Records the observed generation of every ValidatingAdmissionPolicy, and warnings about the types of its expressions.
+
+use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use setpoint_api::Key;
 use setpoint_runtime::{Client, Context, Controller, Error, Lister, Next, Object, Patch, Reconcile};
@@ -14,10 +15,43 @@ use crate::Config;
 /// The name as kube-controller-manager has it.
 pub const NAME: &str = "validatingadmissionpolicy-status-controller";
 
+/// Checks the types of a policy's expressions. The API server has the types: it serves the kinds that policies match.
+#[derive(Clone)]
+pub struct PolicyTypeChecker(Arc<dyn Fn(&[u8]) -> Vec<ExpressionWarning> + Send + Sync>);
+
+/// A warning about an expression (`status.typeChecking.expressionWarnings`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExpressionWarning {
+    pub field_ref: String,
+    pub warning: String,
+}
+
+impl PolicyTypeChecker {
+    /// `check` gets a policy in JSON.
+    pub fn new(check: impl Fn(&[u8]) -> Vec<ExpressionWarning> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(check))
+    }
+}
+
+/// Without types there are no warnings.
+impl Default for PolicyTypeChecker {
+    fn default() -> Self {
+        Self::new(|_| Vec::new())
+    }
+}
+
+impl fmt::Debug for PolicyTypeChecker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PolicyTypeChecker")
+    }
+}
+
 /// Runs the controller until stopped.
 pub async fn run(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let reconciler = PolicyStatus {
         policies: context.lister()?,
+        types: config.policy_type_checker.clone(),
     };
     Controller::new(NAME, reconciler)
         .reconciles::<ValidatingAdmissionPolicy>()
@@ -30,6 +64,7 @@ pub async fn run(context: Context, config: Config, stop: CancellationToken) -> R
 #[derive(Debug)]
 struct PolicyStatus {
     policies: Lister<ValidatingAdmissionPolicy>,
+    types: PolicyTypeChecker,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -53,7 +88,12 @@ impl Reconcile for PolicyStatus {
         if policy.view::<Policy>()?.status.observed_generation == generation {
             return Ok(Next::Done);
         }
-        let status = json!({"observedGeneration": generation, "typeChecking": {}});
+        let warnings = (self.types.0)(policy.json());
+        let checked = match warnings.is_empty() {
+            true => json!({}),
+            false => json!({"expressionWarnings": warnings}),
+        };
+        let status = json!({"observedGeneration": generation, "typeChecking": checked});
         let applied = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": key.name(), "uid": policy.uid()}, "status": status,

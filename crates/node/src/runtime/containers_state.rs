@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
 
 use super::ContainersState;
+use crate::pod::Pod;
 
 /// After how long the containers exit, such as `5s` or `2m`; without it they run for ever.
 const ENDS_AFTER: &str = "simulated.setpoint.dev/ends-after";
@@ -58,16 +58,14 @@ fn lifetime(pod: &Pod) -> Option<Duration> {
 }
 
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
-    let annotations = pod.metadata.annotations.as_ref()?;
-    annotations.get(name).map(String::as_str)
+    pod.metadata.annotations.get(name).map(String::as_str)
 }
 
 /// Whether the restart policy restarts containers with this exit code.
 fn restarts_after(pod: &Pod, exit_code: i32) -> bool {
-    let spec = pod.spec.as_ref();
-    match spec.and_then(|spec| spec.restart_policy.as_deref()) {
-        Some("Never") => false,
-        Some("OnFailure") => exit_code != 0,
+    match pod.spec.restart_policy.as_str() {
+        "Never" => false,
+        "OnFailure" => exit_code != 0,
         _ => true,
     }
 }

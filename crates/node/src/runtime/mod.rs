@@ -13,12 +13,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use setpoint_api::Key;
 
 pub use simulated::SimulatedRuntime;
 
 use crate::config::Machine;
+use crate::pod::Pod;
 
 /// Runs pods on machines.
 pub trait Runtime: fmt::Debug + Send + Sync {

@@ -61,7 +61,7 @@ impl SimulatedRuntime {
     }
 
     fn start_pod(&self, request: SyncPod<'_>) -> Result<Progress<Sandbox>, Error> {
-        let uid = request.pod.metadata.uid.as_deref().unwrap_or_default();
+        let uid = request.pod.metadata.uid.as_str();
         let mut state = self.state.lock();
         if state.pods.get(request.key).is_some_and(|pod| pod.uid != uid) {
             state.remove(request.key);
@@ -155,7 +155,7 @@ impl State {
 
 /// The address and the start time in the pod's status.
 fn reported(request: &SyncPod<'_>) -> Option<(Ipv4Addr, Timestamp)> {
-    let status = request.pod.status.as_ref()?;
+    let status = &request.pod.status;
     let address = status.pod_ip.as_ref()?.parse().ok()?;
     Some((address, status.start_time.as_ref()?.0))
 }
@@ -215,10 +215,11 @@ fn word_and_bit(host: u8) -> (usize, u64) {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Pod, PodStatus};
+    use k8s_openapi::api::core::v1::PodStatus;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::pod::Pod;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -226,7 +227,7 @@ mod tests {
 
     fn pod(uid: &str) -> Pod {
         let mut pod = Pod::default();
-        pod.metadata.uid = Some(uid.to_owned());
+        pod.metadata.uid = uid.to_owned();
         pod
     }
 
@@ -273,11 +274,11 @@ mod tests {
     #[test]
     fn a_pod_with_an_address_in_its_status_keeps_it_across_a_restart() {
         let mut old = pod("1");
-        old.status = Some(PodStatus {
+        old.status = PodStatus {
             pod_ip: Some("10.64.7.9".to_owned()),
             start_time: Some(Time(at(5))),
             ..PodStatus::default()
-        });
+        };
         assert_eq!(address(&SimulatedRuntime::default(), "a", &old), "10.64.7.9");
     }
 

@@ -26,7 +26,8 @@ pub(crate) async fn bind(
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    let binding = decode(context, payload, options)?;
+    let mut binding = decode(context, payload, options)?;
+    super::admit_body(context, &mut binding, options).await?;
     if meta::name(&binding) != context.target.name.as_deref().unwrap_or_default() {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",

@@ -5,9 +5,10 @@ use bytes::Bytes;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvk, Payload, Response, Status};
-use setpoint_registry_api::{Operation, OperationOptions, ReviewRequest};
+use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::{Pack, Shape};
 
+use crate::admission::ReviewedWrite;
 use crate::field_managers;
 use crate::request_context::RequestContext;
 
@@ -22,14 +23,7 @@ pub(crate) async fn create_virtual(
     if context.target.subresource.is_none() {
         field_managers::update(context, None, &mut body, options);
     }
-    let mutated = context
-        .mutate(
-            Operation::Create,
-            Some(&mut body),
-            None,
-            OperationOptions::Write(options),
-        )
-        .await?;
+    let mutated = context.mutate(ReviewedWrite::create(&mut body, options)).await?;
     let subject = match context.target.name {
         Some(_) => {
             let key = context.key()?;
@@ -37,14 +31,7 @@ pub(crate) async fn create_virtual(
         }
         None => None,
     };
-    let admitted = context
-        .admit(
-            Operation::Create,
-            Some(&mut body),
-            None,
-            OperationOptions::Write(options),
-        )
-        .await?;
+    let admitted = context.admit(ReviewedWrite::create(&mut body, options)).await?;
     context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
     let request = ReviewRequest {
         user: &context.user,

@@ -13,7 +13,6 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
-use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_schema::{Map, Pack, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
@@ -68,7 +67,8 @@ pub(crate) async fn evict(
 ) -> Result<Response, Status> {
     let mut eviction = decode(context, payload, options)?;
     let key = context.key()?;
-    admit(context, &mut eviction, options).await?;
+    // Before any budget is consumed.
+    super::admit_body(context, &mut eviction, options).await?;
     let mut deletion = deletion(&eviction, options);
     let pod = context.require(&key)?;
     let pod_tree = context.kind.decode_stored(&pod).map_err(error::undecodable)?;
@@ -94,32 +94,6 @@ pub(crate) async fn evict(
     }
     delete_object(context, &key, &deletion).await?;
     Ok(done())
-}
-
-/// Runs admission of the Eviction, before any budget is consumed.
-async fn admit(
-    context: &RequestContext<'_>,
-    eviction: &mut Tree,
-    options: &WriteOptions,
-) -> Result<(), Status> {
-    let mutated = context
-        .mutate(
-            Operation::Create,
-            Some(eviction),
-            None,
-            OperationOptions::Write(options),
-        )
-        .await?;
-    let admitted = context
-        .admit(
-            Operation::Create,
-            Some(eviction),
-            None,
-            OperationOptions::Write(options),
-        )
-        .await?;
-    context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
-    Ok(())
 }
 
 const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";

@@ -9,8 +9,10 @@ mod scale;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Payload, Response, Status};
+use setpoint_schema::Tree;
 use setpoint_strategy::{Action, SubresourceKind, meta};
 
+use crate::admission::ReviewedWrite;
 use crate::request_context::RequestContext;
 
 pub(crate) use create_virtual::create_virtual;
@@ -27,6 +29,18 @@ pub(crate) async fn dispatch(
         Action::Bind => binding::bind(context, &payload, &options).await,
         Action::Evict => eviction::evict(context, &payload, &options).await,
     }
+}
+
+/// Runs admission of the body of an action subresource.
+async fn admit_body(
+    context: &RequestContext<'_>,
+    body: &mut Tree,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let mutated = context.mutate(ReviewedWrite::create(body, options)).await?;
+    let admitted = context.admit(ReviewedWrite::create(body, options)).await?;
+    context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
+    Ok(())
 }
 
 /// Handles a create of a resource that stands for an action subresource of the object of the same name: `bindings` for

@@ -77,30 +77,57 @@ async fn write(
 }
 
 impl UpdatedObject for ScaledObject<'_> {
+    /// The desired Scale, which admission sees instead of the object.
     fn compute(
         &self,
         context: &RequestContext<'_>,
         old: &Arc<Stored>,
         old_tree: &Tree,
     ) -> Result<Tree, Status> {
-        let paths = context.kind_info().scale.as_ref();
-        let paths = paths.ok_or_else(Status::no_such_resource)?;
-        let path: Vec<&str> = paths.replicas.iter().map(String::as_str).collect();
+        let path = replicas_path(context)?;
+        let mut scale = scale_of(context, old)?;
         let handler = ScaleHandler {
             api_version: &context.kind_info().gvk.api_version(),
             replicas_path: &path,
         };
-        let mut scale = scale_of(context, old)?;
         handler.to_subresource(old_tree, &mut scale);
-        let desired = self.desired_scale(context, &scale)?;
+        self.desired_scale(context, &scale)
+    }
+
+    fn old_body(&self, context: &RequestContext<'_>, old: &Arc<Stored>) -> Result<Option<Tree>, Status> {
+        scale_of(context, old).map(Some)
+    }
+
+    fn finish(
+        &self,
+        context: &RequestContext<'_>,
+        (old, old_tree): (&Arc<Stored>, &Tree),
+        desired: Tree,
+    ) -> Result<Tree, Status> {
         check(context, &desired)?;
         require_version(context, &desired, old)?;
         require_uid(context, &desired, old)?;
+        let path = replicas_path(context)?;
         let mut object = old_tree.clone();
         object.set(&path, desired_replicas(context, &desired, &path)?);
+        let handler = ScaleHandler {
+            api_version: &context.kind_info().gvk.api_version(),
+            replicas_path: &path,
+        };
         handler.to_parent(&desired, &mut object);
         Ok(object)
     }
+
+    fn new_body(&self, context: &RequestContext<'_>, object: &Tree) -> Result<Option<Tree>, Status> {
+        scale_of_tree(context, object).map(Some)
+    }
+}
+
+/// The path of the replicas in the object.
+fn replicas_path<'a>(context: &'a RequestContext<'_>) -> Result<Vec<&'a str>, Status> {
+    let paths = context.kind_info().scale.as_ref();
+    let paths = paths.ok_or_else(Status::no_such_resource)?;
+    Ok(paths.replicas.iter().map(String::as_str).collect())
 }
 
 impl ScaledObject<'_> {
@@ -194,11 +221,19 @@ fn response(context: &RequestContext<'_>, object: &Stored) -> Result<Response, S
     Ok(Response::new(Body::Json(Bytes::from(json))))
 }
 
-/// The Scale of an object.
+/// The Scale of a stored object.
 fn scale_of(context: &RequestContext<'_>, object: &Stored) -> Result<Tree, Status> {
+    let object_tree = context.kind.decode_stored(object).map_err(error::undecodable)?;
+    let mut scale = scale_of_tree(context, &object_tree)?;
+    let version = object.resource_version().to_string();
+    meta::set(&mut scale, "resourceVersion", version);
+    Ok(scale)
+}
+
+/// The Scale of an object, with its resource version if the object has one.
+fn scale_of_tree(context: &RequestContext<'_>, object_tree: &Tree) -> Result<Tree, Status> {
     let paths = context.kind_info().scale.as_ref();
     let paths = paths.ok_or_else(Status::no_such_resource)?;
-    let object_tree = context.kind.decode_stored(object).map_err(error::undecodable)?;
     let at = |path: &[String]| {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         object_tree.at(&path).cloned().unwrap_or_default()
@@ -206,14 +241,9 @@ fn scale_of(context: &RequestContext<'_>, object: &Stored) -> Result<Tree, Statu
     let mut scale = Tree::default();
     scale.set(&[fields::KIND], "Scale");
     scale.set(&[fields::API_VERSION], "autoscaling/v1");
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
-        meta::copy(&mut scale, &object_tree, field);
+    for field in ["name", "namespace", "uid", "creationTimestamp", "resourceVersion"] {
+        meta::copy(&mut scale, object_tree, field);
     }
-    meta::set(
-        &mut scale,
-        "resourceVersion",
-        object.resource_version().to_string(),
-    );
     if let Some(replicas) = at(&paths.replicas).as_i64() {
         scale.set(&[fields::SPEC, fields::REPLICAS], replicas);
     }

@@ -1,7 +1,7 @@
 //! Create: stores a new object.
 //!
 //! The steps in order: decode the body and set its defaults, set the namespace and the managed fields (all of
-//! [`NewObject::compute`]), run mutating admission ([`create_object`]), then generate the name, set the system fields,
+//! [`NewObject::compute`]), clear the system fields, run mutating admission ([`create_object`]), then generate the name, set the system fields,
 //! prepare and validate by the rules of the kind, run validating admission, encode, check the size and commit
 //! ([`insert_object`]).
 //!
@@ -13,12 +13,11 @@ use std::sync::Arc;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ApiVerb, Key, Payload, Response, Status, Stored};
-use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_schema::{CanonicalJson, Tree};
 use setpoint_strategy::meta;
 
 use super::apply::AppliedConfiguration;
-use crate::admission::AdmissionEffects;
+use crate::admission::{AdmissionEffects, ReviewedWrite};
 use crate::commit::Outcome;
 use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
@@ -60,13 +59,9 @@ pub(crate) async fn create_object(
         let compute = || new.compute(context, options);
         let mut object = context.with_manager_versions(compute).await?;
         require_create_allowed(context, &object)?;
+        clear_system_fields(&mut object);
         let mutated = context
-            .mutate(
-                Operation::Create,
-                Some(&mut object),
-                None,
-                OperationOptions::Write(options),
-            )
+            .mutate(ReviewedWrite::create(&mut object, options))
             .await?;
         if let Some(stored) = insert_object(context, object, &mutated, (options, new.size_policy())).await? {
             return Ok(Response {
@@ -98,14 +93,7 @@ async fn insert_object(
             context.kind.validate(&object, &context.facts, errors)
         })?;
         context.kind.finish_create(&mut object);
-        let admitted = context
-            .admit(
-                Operation::Create,
-                Some(&mut object),
-                None,
-                OperationOptions::Write(options),
-            )
-            .await?;
+        let admitted = context.admit(ReviewedWrite::create(&mut object, options)).await?;
         let effects = mutated.clone().and(admitted);
         let key = Key::new(context.namespace(), meta::name(&object));
         let stored = context.in_storage_version(&object).await?;
@@ -172,16 +160,23 @@ fn require_create_allowed(context: &RequestContext<'_>, object: &Tree) -> Result
     Err(Status::forbidden(&context.name, meta::name(object), why))
 }
 
-/// Clears the fields that only the server may set, and sets those of a new object.
-pub(crate) fn set_system_fields(context: &RequestContext<'_>, object: &mut Tree) {
+/// Clears the fields that only the server may set, before admission sees the object. Admission may set them again.
+fn clear_system_fields(object: &mut Tree) {
     for field in [
-        "deletionTimestamp",
+        "creationTimestamp",
         "deletionGracePeriodSeconds",
-        "resourceVersion",
+        "deletionTimestamp",
         "selfLink",
+        "uid",
     ] {
         meta::clear(object, field);
     }
+}
+
+/// Sets the fields of a new object that only the server may set.
+pub(crate) fn set_system_fields(context: &RequestContext<'_>, object: &mut Tree) {
+    clear_system_fields(object);
+    meta::clear(object, "resourceVersion");
     meta::set(object, "uid", uuid::Uuid::new_v4().to_string());
     meta::set(object, "creationTimestamp", meta::timestamp(context.facts.now));
 }

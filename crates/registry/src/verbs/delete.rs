@@ -6,9 +6,9 @@ use setpoint_api::call::Body;
 use setpoint_api::options::DeleteOptions;
 use setpoint_api::{GroupResource, Key, Response, Status, Stored};
 
-use setpoint_registry_api::{Operation, OperationOptions};
 use setpoint_store::{Compare, Op, Record, Txn};
 
+use crate::admission::ReviewedWrite;
 use crate::commit::Outcome;
 use crate::deletion::{self, Step};
 use crate::request_context::RequestContext;
@@ -102,16 +102,15 @@ pub(crate) async fn delete_object(
         let old = context.in_request_version(&stored).await;
         let old = old.map_err(|error| error.into_read_error(context.kind_info(), &stored))?;
         check_preconditions(context, &old, options)?;
-        let effects = context
-            .admit(
-                Operation::Delete,
-                None,
-                Some(&old),
-                OperationOptions::Delete(options),
-            )
-            .await?;
         let mut object = context.kind.decode_stored(&old).map_err(error::undecodable)?;
         let step = deletion::begin(&*context.kind, &mut object, options, context.facts.now);
+        if step == Step::Pending {
+            return Ok(DeleteOutcome::Terminating(stored));
+        }
+        let mutated = context.mutate(ReviewedWrite::delete(&old, options)).await?;
+        let admitted = context.admit(ReviewedWrite::delete(&old, options)).await?;
+        let effects = mutated.and(admitted);
+        context.add_object_warnings(Vec::new(), effects.warnings);
         let version = stored.resource_version();
         if step == Step::Remove && context.kind.webhook_conversion().is_some() {
             // A removal changes nothing that would have to be converted back.
@@ -126,9 +125,7 @@ pub(crate) async fn delete_object(
         }
         let object = context.in_storage_version(&object).await?;
         let encoded = context.resource.encode(key, &object)?;
-        if step == Step::Pending
-            || (step == Step::Mark && stored_object::is_same(stored.json(), &encoded.written))
-        {
+        if step == Step::Mark && stored_object::is_same(stored.json(), &encoded.written) {
             return Ok(DeleteOutcome::Terminating(stored));
         }
         if options.dry_run {

@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ResourceVersion, Status, Stored};
-use setpoint_registry_api::{Operation, OperationOptions, SideWrite};
+use setpoint_registry_api::SideWrite;
 use setpoint_schema::Tree;
 use setpoint_strategy::{SubresourceKind, UpdateContext, meta};
 
+use crate::admission::ReviewedWrite;
 use crate::commit::Outcome;
 use crate::large_requests::LARGE_BYTES;
 use crate::object_size::SizePolicy;
@@ -21,14 +22,35 @@ use crate::{deletion, error, field_managers, stored_object};
 
 /// How the new object of an update is computed from the stored one (upstream: `rest.UpdatedObjectInfo`).
 pub(crate) trait UpdatedObject: Sync {
-    /// The new object, with its defaults and its managed fields. Called in each attempt, with the newest stored object and
-    /// its tree: of custom kinds in the version of the request, of others in the storage version.
+    /// The new object, with its defaults and its managed fields, or a body that stands for it. Called in each attempt,
+    /// with the newest stored object and its tree: of custom kinds in the version of the request, of others in the
+    /// storage version.
     fn compute(
         &self,
         context: &RequestContext<'_>,
         old: &Arc<Stored>,
         old_tree: &Tree,
     ) -> Result<Tree, Status>;
+
+    /// The old state of the body that is computed, if that is not the object itself: the Scale of the stored object.
+    fn old_body(&self, _context: &RequestContext<'_>, _old: &Arc<Stored>) -> Result<Option<Tree>, Status> {
+        Ok(None)
+    }
+
+    /// The new object, from what [`UpdatedObject::compute`] has returned and mutating admission has changed.
+    fn finish(
+        &self,
+        _context: &RequestContext<'_>,
+        _old: (&Arc<Stored>, &Tree),
+        computed: Tree,
+    ) -> Result<Tree, Status> {
+        Ok(computed)
+    }
+
+    /// The body that validating admission sees, if that is not the object itself: the Scale of the new object.
+    fn new_body(&self, _context: &RequestContext<'_>, _object: &Tree) -> Result<Option<Tree>, Status> {
+        Ok(None)
+    }
 
     /// The version that the request requires the stored object to have. With one, a conflict fails the request.
     fn required_version(&self) -> Option<ResourceVersion> {
@@ -81,14 +103,10 @@ async fn try_update(
     let old_tree = context.kind.decode_stored(old).map_err(error::undecodable)?;
     let compute = || updated.compute(context, old, &old_tree);
     let mut object = context.with_manager_versions(compute).await?;
-    let mutated = context
-        .mutate(
-            Operation::Update,
-            Some(&mut object),
-            Some(old),
-            OperationOptions::Write(options),
-        )
-        .await?;
+    let old_body = updated.old_body(context, old)?;
+    let reviewed = ReviewedWrite::update(&mut object, old, old_body.as_ref(), options);
+    let mutated = context.mutate(reviewed).await?;
+    let mut object = updated.finish(context, (old, &old_tree), object)?;
     keep_system_fields(&mut object, &old_tree);
     let update = UpdateContext {
         old: &old_tree,
@@ -100,14 +118,10 @@ async fn try_update(
     context.validate(meta::name(&object), |errors| {
         context.kind.validate_update(&object, &update, errors);
     })?;
-    let admitted = context
-        .admit(
-            Operation::Update,
-            Some(&mut object),
-            Some(old),
-            OperationOptions::Write(options),
-        )
-        .await?;
+    let mut new_body = updated.new_body(context, &object)?;
+    let new = new_body.as_mut().unwrap_or(&mut object);
+    let reviewed = ReviewedWrite::update(new, old, old_body.as_ref(), options);
+    let admitted = context.admit(reviewed).await?;
     let effects = mutated.and(admitted);
     let new = (&object, updated.size_policy());
     let outcome = commit(context, stored, new, effects.side_writes, options.dry_run).await?;

@@ -15,6 +15,7 @@ use super::{Context, MapFunc};
 use crate::informer::{DeliveryProgress, Event, Informer};
 use crate::queue::{Priority, Queue};
 use crate::reconcile::Item;
+use crate::tasks::{self, TaskFuture};
 
 /// The list of resources, and the function that maps their changes to keys.
 pub(super) struct DynamicWatches<K> {
@@ -142,7 +143,7 @@ impl<K: Item> RunningInformers<K> {
             all.insert(resource.clone(), source.clone());
             let cache = source.cache.clone();
             let task = run_informer(informer, source, self.queue.clone(), self.all.clone());
-            self.tasks.spawn(cache.poll_shared(task));
+            tasks::spawn_shared(&mut self.tasks, cache, task);
         }
         drop(all);
         if some_removed {
@@ -158,13 +159,14 @@ impl<K: Item> RunningInformers<K> {
 }
 
 /// Runs the informer of one resource: enqueues the keys of each of its events.
-async fn run_informer<K: Item>(
+fn run_informer<K: Item>(
     informer: Informer,
     source: DynamicSource<K>,
     queue: Queue<K>,
     all: DynamicSources<K>,
-) {
-    let handle = |event: Event<'_>| match event {
+) -> TaskFuture {
+    let stop = source.stop.clone();
+    let handle = move |event: Event<'_>| match event {
         Event::Present(object) => {
             let change = Change::Added(object.clone());
             enqueue(&queue, &source.map, &change, Priority::LOW);
@@ -172,7 +174,7 @@ async fn run_informer<K: Item>(
         Event::Changed(change) => enqueue(&queue, &source.map, change, Priority::DEFAULT),
         Event::Gap => enqueue_all_dynamic(&queue, &all),
     };
-    informer.run(handle, source.stop.clone()).await;
+    informer.run_boxed(Box::new(handle), stop)
 }
 
 fn enqueue_all_dynamic<K: Item>(queue: &Queue<K>, all: &DynamicSources<K>) {

@@ -13,14 +13,13 @@ use super::MapFunc;
 use crate::informer::{DeliveryProgress, Event, Informer};
 use crate::queue::{Priority, Queue};
 use crate::reconcile::Item;
+use crate::tasks::TaskFuture;
 
 /// The watched caches, each with the function that maps its changes to keys.
 pub(super) type Sources<K> = Arc<[(Arc<Cache>, MapFunc<K>)]>;
 
 /// A source of keys other than a cache.
-pub(super) struct ChannelSource<K: Item>(Box<dyn FnOnce(Queue<K>, CancellationToken) -> SourceFuture + Send>);
-
-type SourceFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) struct ChannelSource<K: Item>(Box<dyn FnOnce(Queue<K>, CancellationToken) -> TaskFuture + Send>);
 
 /// How many keys are named in the description of pending work.
 const SHOWN_KEYS: usize = 3;
@@ -42,14 +41,23 @@ impl<K: Item> ChannelSource<K> {
         }))
     }
 
-    pub(super) fn run(self, queue: Queue<K>, stop: CancellationToken) -> SourceFuture {
+    pub(super) fn run(self, queue: Queue<K>, stop: CancellationToken) -> TaskFuture {
         (self.0)(queue, stop)
     }
 }
 
 /// Waits until the caches have synced; false if the stop comes first. After a while it logs which have not, most often a
-/// custom resource whose CRD is not installed.
-pub(super) async fn wait_for_cache_sync(
+/// custom resource whose CRD is not installed. Boxed, so that it is compiled once for all types of keys.
+pub(super) fn wait_for_cache_sync<'a>(
+    name: &'a str,
+    caches: &'a [Arc<Cache>],
+    clock: &'a dyn Clock,
+    stop: &'a CancellationToken,
+) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+    Box::pin(synced_or_stopped(name, caches, clock, stop))
+}
+
+async fn synced_or_stopped(
     name: &str,
     caches: &[Arc<Cache>],
     clock: &dyn Clock,
@@ -76,23 +84,23 @@ pub(super) async fn wait_for_cache_sync(
 }
 
 /// Runs the informer of one source: enqueues the keys of each of its events.
-pub(super) async fn run_informer<K: Item>(
+pub(super) fn run_informer<K: Item>(
     informer: Informer,
     which: usize,
     sources: Sources<K>,
     queue: Queue<K>,
     stop: CancellationToken,
-) {
-    let (_, map) = &sources[which];
-    let handle = |event: Event<'_>| match event {
+) -> TaskFuture {
+    let (_, map) = sources[which].clone();
+    let handle = move |event: Event<'_>| match event {
         Event::Present(object) => {
             let change = Change::Added(object.clone());
-            enqueue(&queue, map, &change, Priority::LOW);
+            enqueue(&queue, &map, &change, Priority::LOW);
         }
-        Event::Changed(change) => enqueue(&queue, map, change, Priority::DEFAULT),
+        Event::Changed(change) => enqueue(&queue, &map, change, Priority::DEFAULT),
         Event::Gap => enqueue_all(&queue, &sources),
     };
-    informer.run(handle, stop).await;
+    informer.run_boxed(Box::new(handle), stop)
 }
 
 pub(super) fn enqueue<K: Item>(queue: &Queue<K>, map: &MapFunc<K>, change: &Change, priority: Priority) {

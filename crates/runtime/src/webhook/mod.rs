@@ -208,7 +208,7 @@ impl fmt::Debug for Webhooks {
 }
 
 fn read<R: serde::de::DeserializeOwned>(body: &[u8]) -> Result<Review<R>, String> {
-    serde_json::from_slice(body).map_err(|error| format!("cannot decode the review: {error}"))
+    setpoint_api::json::from_slice(body).map_err(|error| format!("cannot decode the review: {error}"))
 }
 
 fn value(object: &impl serde::Serialize) -> Result<Value, Status> {

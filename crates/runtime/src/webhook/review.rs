@@ -178,5 +178,5 @@ fn encode_review(review: (&str, &str), response: Value) -> Result<Vec<u8>, Strin
         kind: review.1.to_owned(),
         response,
     };
-    serde_json::to_vec(&response).map_err(|error| error.to_string())
+    setpoint_api::json::to_vec(&response).map_err(|error| error.to_string())
 }

@@ -11,8 +11,7 @@ pub enum Error {
     #[error("The allowed maximum operations in a JSON patch is {max}, got {got}")]
     TooManyOperations { max: usize, got: usize },
     /// The patch cannot be applied to this object, such as a path that is missing. The reference server responds with
-    /// status 422, the reason `Invalid` and a generic message; this one is for the server's log, and for policies whose
-    /// expressions compute a patch.
+    /// status 422, the reason `Invalid` and a generic message; this one is for patches of admission webhooks and policies.
     #[error("{0}")]
     Inapplicable(String),
     /// A test failed. The response is the same; a policy whose test fails leaves the object as it is.
@@ -31,6 +30,14 @@ pub enum Error {
 impl Error {
     pub(super) fn inapplicable(text: impl Into<String>) -> Self {
         Error::Inapplicable(text.into())
+    }
+
+    /// The same error of a step within another one, which names it.
+    pub(super) fn within(self, step: &str) -> Self {
+        match self {
+            Error::Inapplicable(text) => Error::Inapplicable(format!("{step}: {text}")),
+            other => other,
+        }
     }
 
     pub(super) fn unmergeable(text: impl Into<String>) -> Self {

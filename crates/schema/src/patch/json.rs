@@ -86,29 +86,48 @@ impl<'p> Operation<'p> {
     }
 
     fn add(&self, tree: &mut Tree) -> Result<(), Error> {
-        add_at(tree, self.path()?, self.value_or_null())
+        let path = self
+            .path
+            .ok_or_else(|| missing("add operation failed to decode path"))?;
+        let absent = || {
+            missing(&format!(
+                "add operation does not apply: doc is missing path: \"{path}\""
+            ))
+        };
+        let mut location = pointer::find(tree, path).ok_or_else(absent)?;
+        let added = location.container.add(&location.key, self.value_or_null());
+        added.map_err(|error| error.within(&format!("error in add for path: '{path}'")))
     }
 
     fn remove(&self, tree: &mut Tree) -> Result<(), Error> {
-        let path = self.path()?;
-        let missing =
-            || format!("remove operation does not apply: doc is missing path: {path:?}: missing value");
-        let mut location = pointer::find(tree, path).ok_or_else(|| Error::inapplicable(missing()))?;
+        let path = self
+            .path
+            .ok_or_else(|| missing("remove operation failed to decode path"))?;
+        let absent = || {
+            missing(&format!(
+                "remove operation does not apply: doc is missing path: \"{path}\""
+            ))
+        };
+        let mut location = pointer::find(tree, path).ok_or_else(absent)?;
         let removed = location.container.remove(&location.key);
-        removed.map(drop).map_err(|error| within("remove", path, &error))
+        removed
+            .map(drop)
+            .map_err(|error| error.within(&format!("error in remove for path: '{path}'")))
     }
 
     fn replace(&self, tree: &mut Tree) -> Result<(), Error> {
-        let path = self.path()?;
+        let path = self.path("replace")?;
         if path.is_empty() {
             return self.replace_all(tree);
         }
-        let mut location = locate(
-            tree,
-            path,
-            "replace operation does not apply: doc is missing path",
-        )?;
-        location.container.replace(&location.key, self.value_or_null())
+        let absent = |what: &str| {
+            missing(&format!(
+                "replace operation does not apply: doc is missing {what}: {path}"
+            ))
+        };
+        let mut location = pointer::find(tree, path).ok_or_else(|| absent("path"))?;
+        let replaced = location.container.replace(&location.key, self.value_or_null());
+        replaced.map_err(|_| absent("key"))
     }
 
     fn replace_all(&self, tree: &mut Tree) -> Result<(), Error> {
@@ -125,44 +144,68 @@ impl<'p> Operation<'p> {
     }
 
     fn relocate(&self, tree: &mut Tree) -> Result<(), Error> {
-        let from = self.from()?;
-        let mut location = locate(
-            tree,
-            from,
-            "move operation does not apply: doc is missing from path",
-        )?;
-        let removed = location.container.remove(&location.key);
-        let value = removed.map_err(|error| within("move", &location.key, &error))?;
-        let path = self.path()?;
-        let missing = "move operation does not apply: doc is missing destination path";
-        let mut location = locate(tree, path, missing)?;
+        let from = self.from("move")?;
+        let absent = || {
+            missing(&format!(
+                "move operation does not apply: doc is missing from path: {from}"
+            ))
+        };
+        let mut location = pointer::find(tree, from).ok_or_else(absent)?;
+        let value = location.container.remove(&location.key);
+        let within = |error: Error| error.within(&format!("error in move for path: '{}'", location.key));
+        let value = value.map_err(within)?;
+        let path = self.path("move")?;
+        let absent = || {
+            missing(&format!(
+                "move operation does not apply: doc is missing destination path: {path}"
+            ))
+        };
+        let mut location = pointer::find(tree, path).ok_or_else(absent)?;
         let added = location.container.add(&location.key, value);
-        added.map_err(|error| within("move", path, &error))
+        added.map_err(|error| error.within(&format!("error in move for path: '{path}'")))
     }
 
     /// Copies a value. An absent key of a map is copied as null.
     fn copy(&self, tree: &mut Tree, copied_bytes: &mut usize) -> Result<(), Error> {
-        let missing = "copy operation does not apply: doc is missing from path";
-        let from = locate(tree, self.from()?, missing)?;
-        let value = from.container.value(&from.key)?.cloned().unwrap_or_default();
+        let from = self.from("copy")?;
+        let absent = || {
+            missing(&format!(
+                "copy operation does not apply: doc is missing from path: {from}"
+            ))
+        };
+        let location = pointer::find(tree, from).ok_or_else(absent)?;
+        let value = location.container.value(&location.key);
+        let value = value.map_err(|error| error.within(&format!("error in copy for from: '{from}'")))?;
+        let value = value.cloned().unwrap_or_default();
         *copied_bytes += json_bytes(&value);
         if *copied_bytes > MAX_COPIED_BYTES {
             return Err(Error::inapplicable(format!(
-                "copying {copied_bytes} bytes exceeds the limit of {MAX_COPIED_BYTES}"
+                "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding the limit {MAX_COPIED_BYTES}"
             )));
         }
-        add_at(tree, self.path()?, value)
+        let path = self
+            .path
+            .ok_or_else(|| missing("copy operation failed to decode path"))?;
+        let absent = || {
+            missing(&format!(
+                "copy operation does not apply: doc is missing destination path: {path}"
+            ))
+        };
+        let mut location = pointer::find(tree, path).ok_or_else(absent)?;
+        let added = location.container.add(&location.key, value);
+        added.map_err(|error| error.within("error while adding value during copy"))
     }
 
     fn test(&self, tree: &mut Tree) -> Result<(), Error> {
-        let path = self.path()?;
+        let path = self.path("test")?;
+        let absent = || missing(&format!("test operation does not apply: is missing path: {path}"));
         let holds = match path {
             "" => self.value.is_some_and(|value| equal(tree, value)),
-            _ => self.holds(&locate(
-                tree,
-                path,
-                "test operation does not apply: is missing path",
-            )?)?,
+            _ => {
+                let location = pointer::find(tree, path).ok_or_else(absent)?;
+                let holds = self.holds(&location);
+                holds.map_err(|error| error.within(&format!("error in test for path: '{path}'")))?
+            }
         };
         match holds {
             true => Ok(()),
@@ -180,14 +223,22 @@ impl<'p> Operation<'p> {
         })
     }
 
-    fn path(&self) -> Result<&'p str, Error> {
-        self.path
-            .ok_or_else(|| Error::inapplicable("operation missing path field: missing value"))
+    fn path(&self, operation: &str) -> Result<&'p str, Error> {
+        let absent = || {
+            missing(&format!(
+                "{operation} operation failed to decode path: operation missing path field"
+            ))
+        };
+        self.path.ok_or_else(absent)
     }
 
-    fn from(&self) -> Result<&'p str, Error> {
-        self.from
-            .ok_or_else(|| Error::inapplicable("operation, missing from field: missing value"))
+    fn from(&self, operation: &str) -> Result<&'p str, Error> {
+        let absent = || {
+            missing(&format!(
+                "{operation} operation failed to decode from: operation, missing from field"
+            ))
+        };
+        self.from.ok_or_else(absent)
     }
 
     /// The value to be written; an absent one is null.
@@ -207,25 +258,8 @@ fn text<'p>(item: &'p Tree, name: &str) -> Result<Option<&'p str>, Error> {
     }
 }
 
-/// The location of a path. `missing` is the message if its parent does not exist.
-fn locate<'t, 'p>(
-    tree: &'t mut Tree,
-    path: &'p str,
-    missing: &str,
-) -> Result<pointer::Location<'t, 'p>, Error> {
-    pointer::find(tree, path).ok_or_else(|| Error::inapplicable(format!("{missing}: {path}: missing value")))
-}
-
-fn add_at(tree: &mut Tree, path: &str, value: Tree) -> Result<(), Error> {
-    let missing = || format!("add operation does not apply: doc is missing path: {path:?}: missing value");
-    let mut location = pointer::find(tree, path).ok_or_else(|| Error::inapplicable(missing()))?;
-    let added = location.container.add(&location.key, value);
-    added.map_err(|error| within("add", path, &error))
-}
-
-/// An error of the location that an operation changes.
-fn within(operation: &str, path: &str, error: &Error) -> Error {
-    Error::inapplicable(format!("error in {operation} for path: '{path}': {error}"))
+fn missing(what: &str) -> Error {
+    Error::inapplicable(format!("{what}: missing value"))
 }
 
 fn json_bytes(value: &Tree) -> usize {

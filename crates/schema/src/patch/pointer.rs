@@ -86,15 +86,13 @@ fn unescape(step: &str) -> Cow<'_, str> {
 
 /// Parses an index into a list of `length` items. Negative numbers count from the end.
 pub(super) fn index(text: &str, length: usize) -> Result<usize, Error> {
-    let invalid = || {
-        Error::inapplicable(format!(
-            "Unable to access invalid index: {text}: invalid index referenced"
-        ))
-    };
-    let number: i64 = text.parse().map_err(|_| invalid())?;
+    let not_a_number = || Error::inapplicable(format!("strconv.Atoi: parsing {text:?}: invalid syntax"));
+    let number: i64 = text.parse().map_err(|_| not_a_number())?;
     let length = length as i64;
     match number {
-        _ if number >= length || number < -length => Err(invalid()),
+        _ if number >= length || number < -length => Err(Error::inapplicable(format!(
+            "Unable to access invalid index: {number}: invalid index referenced"
+        ))),
         0.. => Ok(number as usize),
         _ => Ok((number + length) as usize),
     }

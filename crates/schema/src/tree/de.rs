@@ -4,7 +4,7 @@
 //! the tree, so a type that borrows from its input may do so.
 
 use compact_str::CompactString;
-use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, VariantAccess, Visitor,
@@ -157,13 +157,26 @@ impl<'de> Deserializer<'de> for &'de Tree {
         }
     }
 
+    // Never a list, so that reading a list is not compiled for every struct.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self {
+            Tree::Map(map) => visit_map(map, visitor),
+            other => Err(de::Error::invalid_type(unexpected(other), &visitor)),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map struct identifier
+        seq tuple tuple_struct map identifier
     }
 }
 
@@ -176,17 +189,13 @@ impl<'de> IntoDeserializer<'de, Error> for &'de Tree {
 }
 
 fn visit_list<'de, V: Visitor<'de>>(items: &'de [Tree], visitor: V) -> Result<V::Value, Error> {
-    let mut access = SeqDeserializer::new(items.iter());
-    let value = visitor.visit_seq(&mut access)?;
-    access.end()?;
-    Ok(value)
+    let mut elements = Elements(items.iter());
+    let value = visitor.visit_seq(&mut elements)?;
+    elements.finish(items.len()).map(|()| value)
 }
 
 fn visit_map<'de, V: Visitor<'de>>(map: &'de Map, visitor: V) -> Result<V::Value, Error> {
-    let mut access = MapDeserializer::new(map.iter().map(|(key, value)| (Key(key), value)));
-    let value = visitor.visit_map(&mut access)?;
-    access.end()?;
-    Ok(value)
+    visitor.visit_map(Members { map, at: 0 })
 }
 
 fn unexpected(tree: &Tree) -> Unexpected<'_> {
@@ -201,14 +210,61 @@ fn unexpected(tree: &Tree) -> Unexpected<'_> {
     }
 }
 
-/// A map key, borrowed as a string.
-struct Key<'de>(&'de str);
+/// The elements of a list that are not read yet.
+struct Elements<'de>(std::slice::Iter<'de, Tree>);
 
-impl<'de> IntoDeserializer<'de, Error> for Key<'de> {
-    type Deserializer = de::value::BorrowedStrDeserializer<'de, Error>;
+impl Elements<'_> {
+    /// Checks that the visitor read all of them, such as a tuple that has fewer fields.
+    fn finish(&self, length: usize) -> Result<(), Error> {
+        match self.0.len() {
+            0 => Ok(()),
+            unread => {
+                let expected = format!("{} elements in sequence", length - unread);
+                Err(de::Error::invalid_length(length, &expected.as_str()))
+            }
+        }
+    }
+}
 
-    fn into_deserializer(self) -> Self::Deserializer {
-        de::value::BorrowedStrDeserializer::new(self.0)
+impl<'de> SeqAccess<'de> for &mut Elements<'de> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        match self.0.next() {
+            Some(item) => seed.deserialize(item).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+/// The pairs of a map, of which the one at this index is read next.
+struct Members<'de> {
+    map: &'de Map,
+    at: usize,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        match self.map.pair(self.at) {
+            Some((key, _)) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let (_, value) = self.map.pair(self.at).expect("a value is read after its key");
+        self.at += 1;
+        seed.deserialize(value)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.map.len() - self.at)
     }
 }
 

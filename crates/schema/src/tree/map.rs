@@ -128,6 +128,11 @@ impl Map {
         }
     }
 
+    /// The pair at an index, in the order of [`Map::iter`].
+    pub(super) fn pair(&self, index: usize) -> Option<(&str, &Tree)> {
+        self.pairs().get(index).map(|(key, value)| (key.as_str(), value))
+    }
+
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Tree)> + ExactSizeIterator {
         self.pairs().iter().map(|(key, value)| (key.as_str(), value))
     }

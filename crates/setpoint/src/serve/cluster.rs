@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
-use setpoint_admission::Chain;
+use setpoint_admission::{AccessChecker, Chain, Webhooks};
 use setpoint_api::Clock;
 use setpoint_apiserver::metrics::{MetricsSource, ProcessMetrics};
 use setpoint_apiserver::{Aggregator, Audit, CustomRoute, HttpsWebhookClient, View};
@@ -83,13 +83,18 @@ impl Cluster {
         } = &config;
         let issuer = credentials.issuer.clone();
         let webhook_client = webhooks::client(&*readers, clock)?;
-        let clients = (&access, webhook_client.clone());
+        let checker = Arc::new(access_checker::AuthorizerAccessChecker(access.authorizer.clone()));
+        let webhooks = webhooks::admission(&webhook_client, clock, checker.clone());
+        let rules = admission_config(args, checker, webhooks.clone());
+        let clients = (&access, &rules, webhook_client.clone());
         let registry = open_registry(args, caches.clone(), clients, bootstrap, clock)?;
         let aggregation = Aggregation::open(credentials.proxy_client()?, &registry, clock)?;
         let mut manager = control_plane::manager(&registry, &aggregation, clock);
         let controllers = controller_config(args, credentials, (&registry, &aggregation), (&access, uses))?;
         control_plane::add_components(&mut manager, args, &controllers)?;
-        let view = open_view(config, &registry, &access, &aggregation, &manager)?;
+        let mut metrics_sources = metrics_sources(&registry, &manager, &aggregation);
+        metrics_sources.push(webhooks.metrics);
+        let view = open_view(config, &registry, &access, &aggregation, metrics_sources)?;
         Ok(Self {
             registry,
             view,
@@ -130,10 +135,9 @@ fn open_view(
     registry: &Arc<Registry>,
     access: &AccessControl,
     aggregation: &Aggregation,
-    manager: &Manager,
+    mut metrics_sources: Vec<Arc<dyn MetricsSource>>,
 ) -> Result<Arc<View>> {
     let args = config.args;
-    let mut metrics_sources = metrics_sources(registry, manager, aggregation);
     metrics_sources.extend(config.metrics_sources);
     Ok(View::new(setpoint_apiserver::Config {
         serve: registry.clone(),
@@ -147,6 +151,7 @@ fn open_view(
         audit: config.audit,
         connect: Box::new(kubelet::network(&args.kubelet_flags)?),
         aggregator: aggregation.aggregator.clone(),
+        admit_connect: Some(registry.clone()),
         flow_control: flow_control::config(&args.flow_control_flags, registry.clone())?,
         checks: checks::all(registry, &config.stop),
         metrics_sources,
@@ -201,14 +206,17 @@ fn metrics_sources(
 
 /// The configuration of the admission plugins. The simulated nodes run in this process but are restricted to their own
 /// objects (NodeRestriction), unlike its other components.
-fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Config {
+fn admission_config(
+    args: &Up,
+    access: Arc<dyn AccessChecker>,
+    webhooks: Webhooks,
+) -> setpoint_admission::Config {
     setpoint_admission::Config {
         service_cidr: args.service_cluster_ip_range,
         node_port_range: args.service_node_port_range,
         node_restriction: true,
-        access: Some(Arc::new(access_checker::AuthorizerAccessChecker(
-            access.authorizer.clone(),
-        ))),
+        access: Some(access),
+        webhooks: Some(webhooks),
         enabled: args.enable_admission_plugins.clone(),
         disabled: args.disable_admission_plugins.clone(),
     }
@@ -217,15 +225,14 @@ fn admission_config(args: &Up, access: &AccessControl) -> setpoint_admission::Co
 fn open_registry(
     args: &Up,
     caches: Arc<WatchCaches>,
-    (access, webhooks): (&AccessControl, Arc<HttpsWebhookClient>),
+    (access, rules, webhooks): (&AccessControl, &setpoint_admission::Config, Arc<HttpsWebhookClient>),
     bootstrap: Vec<BootstrapObject>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Registry>> {
-    let rules = admission_config(args, access);
     rules.check()?;
     let config = setpoint_registry::Config {
         bootstrap,
-        admit: Arc::new(access.guard(Chain::standard(&rules))),
+        admit: Arc::new(access.guard(Chain::standard(rules))),
         virtual_resources: virtual_resources(args, &caches, access),
         webhooks,
         clock: clock.clone(),

@@ -7,6 +7,7 @@ use setpoint_auth::AccessControl;
 use setpoint_auth::token::LegacyClaims;
 use setpoint_controllers::node_ipam::ClusterCidrs;
 use setpoint_controllers::serviceaccount_tokens::{TokenGenerator, TokenUses};
+use setpoint_controllers::validatingadmissionpolicy_status::{ExpressionWarning, PolicyTypeChecker};
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
 use setpoint_registry::Registry;
 use setpoint_values::Cidr;
@@ -41,6 +42,20 @@ pub(super) fn controller_config(
         cluster_cidrs: cluster_cidrs(&args.controller_flags, &services)?,
         node_lifecycle: args.node_lifecycle_flags.settings(),
         terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
+        policy_type_checker: policy_type_checker(registry),
+    })
+}
+
+/// Checks expressions against the kinds that are served.
+fn policy_type_checker(registry: &Arc<Registry>) -> PolicyTypeChecker {
+    let registry = registry.clone();
+    PolicyTypeChecker::new(move |policy| {
+        let warnings = setpoint_admission::check_policy_types(policy, &registry.kinds());
+        let warnings = warnings.into_iter().map(|warning| ExpressionWarning {
+            field_ref: warning.field_ref,
+            warning: warning.warning,
+        });
+        warnings.collect()
     })
 }
 

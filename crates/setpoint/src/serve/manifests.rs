@@ -25,13 +25,12 @@ struct Manifest {
     file: PathBuf,
 }
 
-/// Creates the objects of these files and directories. Returns how many.
-pub(super) async fn create(paths: &[PathBuf], registry: &Registry, clock: &Arc<dyn Clock>) -> Result<usize> {
+/// Creates the objects of these files and directories.
+pub(super) async fn create(paths: &[PathBuf], registry: &Registry, clock: &Arc<dyn Clock>) -> Result<()> {
     let mut manifests = Vec::new();
     for file in files(paths)? {
         read(&file, &mut manifests).with_context(|| format!("cannot read {}", file.display()))?;
     }
-    let count = manifests.len();
     let (crds, others): (Vec<_>, Vec<_>) = manifests.into_iter().partition(Manifest::is_crd);
     for manifest in &crds {
         manifest.create(registry).await?;
@@ -46,7 +45,7 @@ pub(super) async fn create(paths: &[PathBuf], registry: &Registry, clock: &Arc<d
     for manifest in &others {
         manifest.create(registry).await?;
     }
-    Ok(count)
+    Ok(())
 }
 
 /// The files to read: those that are named, and those in directories that are named, by name.

@@ -26,9 +26,15 @@ const SIGNAL_CODE: i32 = 128;
 pub(super) async fn run(args: &Test) -> Result<u8> {
     let mut signals = Signals::listen()?;
     let (server, components) = RunningServer::start(&args.up()).await?;
-    let work = async {
+    let prepare = async {
         server.registry.started().await;
-        manifests::create(&args.crds, &server.registry, &server.clock).await?;
+        manifests::create(&args.crds, &server.registry, &server.clock).await
+    };
+    let work = async {
+        tokio::select! {
+            prepared = prepare => prepared?,
+            signal = signals.next() => return Ok(signal_code(signal.as_raw())),
+        }
         let command = CommandGroup::start(&args.command, &server.kubeconfig)?;
         command.wait(&mut signals, &server.clock).await
     };
@@ -107,6 +113,13 @@ impl Drop for CommandGroup {
 
 /// The exit code, as a shell reports it.
 fn exit_code(status: ExitStatus) -> u8 {
-    let signal = || SIGNAL_CODE + status.signal().unwrap_or_default();
-    u8::try_from(status.code().unwrap_or_else(signal)).unwrap_or(u8::MAX)
+    match status.code() {
+        Some(code) => u8::try_from(code).unwrap_or(u8::MAX),
+        None => signal_code(status.signal().unwrap_or_default()),
+    }
+}
+
+/// The exit code of a command that a signal has ended.
+fn signal_code(signal: i32) -> u8 {
+    u8::try_from(SIGNAL_CODE + signal).unwrap_or(u8::MAX)
 }

@@ -241,6 +241,24 @@ impl Storage for CustomKind {
 }
 
 impl Convert for CustomKind {
+    fn write_in_version(&self, object: &Tree) -> Result<Vec<u8>, InvalidObject> {
+        let mut json = Vec::new();
+        match object.str_at(&[fields::API_VERSION]) == Some(&self.info.gvk.api_version()) {
+            true => setpoint_schema::write_sorted_into(&self.head, object, &mut json),
+            false => {
+                let mut object = object.clone();
+                self.adopt_prepared(&mut object)?;
+                setpoint_schema::write_sorted_into(&self.head, &object, &mut json);
+            }
+        }
+        Ok(json)
+    }
+
+    fn adopt_prepared(&self, object: &mut Tree) -> Result<(), InvalidObject> {
+        let version = self.info.gvk.api_version();
+        self.versions.convert(object, &version, self.schema())
+    }
+
     fn converts(&self) -> bool {
         true
     }

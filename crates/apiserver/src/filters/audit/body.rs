@@ -28,8 +28,9 @@ fn from_message(kind: &dyn Kind, bytes: &[u8]) -> Option<Tree> {
     Some(tree)
 }
 
-/// Sets the response's object name, and its body if the audit level includes responses.
+/// Sets the annotations of admission, the response's object name, and its body if the audit level includes responses.
 pub(crate) fn record_response(record: &mut Record, kind: &Arc<dyn Kind>, response: &Response) {
+    record.add_annotations(&response.audit_annotations);
     if let Body::Object(object) = &response.body {
         record.set_object_name(object.key().name());
     }
@@ -41,7 +42,7 @@ pub(crate) fn record_response(record: &mut Record, kind: &Arc<dyn Kind>, respons
         Body::Json(json) => record.set_response_object(json),
         Body::List(list) => record.set_response_object(&list_json(kind, list)),
         Body::Status(status) => {
-            let json = serde_json::to_vec(status);
+            let json = setpoint_api::json::to_vec(status);
             record.set_response_object(&json.expect("a status is strings and numbers"));
         }
         Body::Watch(_) => {}

@@ -8,10 +8,10 @@ use crate::authenticate::CREDENTIAL_ID;
 
 /// The user of these claims, or why they are not accepted.
 pub(super) fn user_of(config: &JwtConfig, claims: &Map<String, Value>) -> Result<User, String> {
-    let mut user = User {
-        name: username(&config.username, claims)?,
-        ..User::default()
-    };
+    let mut user = User::default();
+    if config.expressions.username.is_none() {
+        user.name = username(&config.username, claims)?;
+    }
     if let Some(mapping) = &config.groups {
         user.groups = groups(mapping, claims)?;
     }
@@ -24,9 +24,12 @@ pub(super) fn user_of(config: &JwtConfig, claims: &Map<String, Value>) -> Result
         user.extra
             .insert(CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
     }
+    let tree = config.expressions.claims_tree(claims)?;
+    config.expressions.map(&tree, &mut user)?;
     for (claim, required) in &config.required_claims {
         check_required(claims, claim, required)?;
     }
+    config.expressions.validate(&tree, &user)?;
     Ok(user)
 }
 

@@ -1,19 +1,19 @@
 //! The configuration of JWT authenticators: AuthenticationConfiguration of `apiserver.config.k8s.io`, which the
 //! `--oidc-*` flags are converted to as well.
 //!
-//! The rules are those of `ValidateAuthenticationConfiguration` in Kubernetes. CEL expressions are rejected.
+//! The rules are those of `ValidateAuthenticationConfiguration` in Kubernetes.
 
 use std::collections::HashSet;
 
 use serde::Deserialize;
 use setpoint_api::field::Errors;
 
+use super::expressions::{self, ClaimExpressions};
 use crate::authorize::rule::nullable_list;
 use crate::config_file::{self, ConfigFileError};
 
 const KIND: &str = "AuthenticationConfiguration";
 const MAX_AUTHENTICATORS: usize = 64;
-const NO_CEL: &str = "CEL expressions are not supported yet";
 
 /// The authentication configuration of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct JwtConfig {
     pub uid: Option<String>,
     /// Claims with the values that they must have.
     pub required_claims: Vec<(String, String)>,
+    /// Attributes of the user that expressions compute, and rules.
+    pub expressions: ClaimExpressions,
 }
 
 /// A claim whose values get a prefix.
@@ -101,11 +103,11 @@ struct IssuerObject {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct ValidationRule {
-    claim: String,
-    required_value: String,
-    expression: String,
-    message: String,
+pub(super) struct ValidationRule {
+    pub(super) claim: String,
+    pub(super) required_value: String,
+    pub(super) expression: String,
+    pub(super) message: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -128,11 +130,9 @@ struct MappingObject {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct ExtraObject {
-    #[serde(rename = "key")]
-    _key: String,
-    #[serde(rename = "valueExpression")]
-    _value_expression: String,
+pub(super) struct ExtraObject {
+    pub(super) key: String,
+    pub(super) value_expression: String,
 }
 
 // === impl AuthenticationConfig ===
@@ -256,19 +256,26 @@ fn convert_all(list: &[JwtObject], errors: &Errors) -> Vec<JwtConfig> {
 impl JwtObject {
     fn convert(&self, errors: &Errors) -> JwtConfig {
         self.issuer.validate(&errors.at("issuer"));
+        let required_claims =
+            required_claims(&self.claim_validation_rules, &errors.at("claimValidationRules"));
+        let claim_rules = expressions::compile_claim_rules(
+            &self.claim_validation_rules,
+            &errors.at("claimValidationRules"),
+        );
         let mappings = errors.at("claimMappings");
-        if !self.claim_mappings.extra.is_empty() {
-            mappings.at("extra").forbidden(NO_CEL);
-        }
-        if !self.user_validation_rules.is_empty() {
-            errors.at("userValidationRules").forbidden(NO_CEL);
-        }
         let username = &self.claim_mappings.username;
         if username.claim.is_empty() && username.expression.is_empty() {
             mappings
                 .at("username")
                 .required("claim or expression is required");
         }
+        let claim_expressions = ClaimExpressions {
+            claim_rules,
+            ..self.claim_mappings.compile(&mappings)
+        };
+        claim_expressions.validate_email(&mappings.at("username").at("expression"));
+        let user_rules =
+            expressions::compile_user_rules(&self.user_validation_rules, &errors.at("userValidationRules"));
         JwtConfig {
             issuer_url: self.issuer.url.clone(),
             discovery_url: non_empty(self.issuer.discovery_url.as_ref()),
@@ -277,10 +284,31 @@ impl JwtObject {
             username: username.convert(&mappings.at("username")).unwrap_or_default(),
             groups: self.claim_mappings.groups.convert(&mappings.at("groups")),
             uid: self.claim_mappings.uid.uid(&mappings.at("uid")),
-            required_claims: required_claims(
-                &self.claim_validation_rules,
-                &errors.at("claimValidationRules"),
-            ),
+            required_claims,
+            expressions: ClaimExpressions {
+                user_rules,
+                ..claim_expressions
+            },
+        }
+    }
+}
+
+impl MappingsObject {
+    /// The expressions that compute attributes of the user.
+    fn compile(&self, errors: &Errors) -> ClaimExpressions {
+        let compile = |mapping: &MappingObject, field: &str| {
+            let is_expression = mapping.claim.is_empty() && !mapping.expression.is_empty();
+            let at = errors.at(field).at("expression");
+            is_expression
+                .then(|| expressions::compile_mapping(&mapping.expression, &at))
+                .flatten()
+        };
+        ClaimExpressions {
+            username: compile(&self.username, "username"),
+            groups: compile(&self.groups, "groups"),
+            uid: compile(&self.uid, "uid"),
+            extra: expressions::compile_extra(&self.extra, &errors.at("extra")),
+            ..ClaimExpressions::default()
         }
     }
 }
@@ -313,7 +341,12 @@ impl MappingObject {
     fn convert(&self, errors: &Errors) -> Option<PrefixedClaim> {
         match (self.claim.is_empty(), self.expression.is_empty()) {
             (false, false) => errors.invalid("", "claim and expression can't both be set"),
-            (true, false) => errors.at("expression").forbidden(NO_CEL),
+            (true, false) => {
+                if let Some(prefix) = &self.prefix {
+                    let detail = "may not be specified when expression is set";
+                    errors.at("prefix").invalid(prefix.as_str(), detail);
+                }
+            }
             (false, true) if self.prefix.is_none() => errors.at("prefix").required(
                 "prefix is required when claim is set. It can be set to an empty string to disable prefixing",
             ),
@@ -326,10 +359,8 @@ impl MappingObject {
     }
 
     fn uid(&self, errors: &Errors) -> Option<String> {
-        match (self.claim.is_empty(), self.expression.is_empty()) {
-            (false, false) => errors.invalid("", "claim and expression can't both be set"),
-            (true, false) => errors.at("expression").forbidden(NO_CEL),
-            _ => {}
+        if !self.claim.is_empty() && !self.expression.is_empty() {
+            errors.invalid("", "claim and expression can't both be set");
         }
         non_empty(Some(&self.claim))
     }
@@ -342,7 +373,7 @@ fn required_claims(rules: &[ValidationRule], errors: &Errors) -> Vec<(String, St
         match (rule.claim.is_empty(), rule.expression.is_empty()) {
             (false, false) => at.invalid(rule.claim.as_str(), "claim and expression can't both be set"),
             (true, true) => at.required("claim or expression is required"),
-            (true, false) => at.at("expression").forbidden(NO_CEL),
+            (true, false) => {}
             (false, true) => {
                 if !rule.message.is_empty() {
                     let message = at.at("message");

@@ -52,7 +52,7 @@ struct KeyObject {
 
 impl KeySet {
     pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
-        let object: KeySetObject = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let object: KeySetObject = setpoint_api::json::from_slice(json).map_err(|error| error.to_string())?;
         let key = |object: KeyObject| {
             let material = object.material()?;
             Some(Key {

@@ -21,11 +21,13 @@ use token::Token;
 
 mod claims;
 pub mod config;
+mod expressions;
 mod key_set;
 mod provider;
 mod token;
 
 pub use config::{AnonymousConfig, AuthenticationConfig, JwtConfig, PrefixedClaim};
+pub use expressions::ClaimExpressions;
 pub use key_set::SIGNING_ALGORITHMS;
 
 /// How long before its `nbf` claim a token is accepted, since clocks differ.

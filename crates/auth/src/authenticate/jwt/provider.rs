@@ -139,7 +139,8 @@ impl Provider {
 
     async fn fetch_discovery(&self) -> Result<Discovery, String> {
         let json = self.fetch.get(&self.discovery_url).await?;
-        let discovery: Discovery = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        let discovery: Discovery =
+            setpoint_api::json::from_slice(&json).map_err(|error| error.to_string())?;
         if discovery.issuer != self.issuer {
             return Err(format!(
                 "oidc: issuer did not match the issuer returned by provider, expected {:?} got {:?}",

@@ -296,3 +296,76 @@ fn new_issuers_replace_the_old_ones_only_if_they_respond() {
     now(fixture.authenticators.replace_when_healthy(Vec::new())).unwrap();
     assert_eq!(fixture.authenticate(&token), Ok(None));
 }
+
+/// The configuration of one authenticator with these claim mappings and further lines.
+fn with_expressions(mappings: &str, lines: &str) -> JwtConfig {
+    let text = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {{url: '{ISSUER}', audiences: [my-client]}}\n  claimMappings: {mappings}\n{lines}"
+    );
+    let mut config = AuthenticationConfig::parse(&text, &[]).unwrap();
+    config.jwt.remove(0)
+}
+
+#[test]
+fn expressions_compute_the_user() {
+    let config = || {
+        with_expressions(
+            "{username: {expression: \"'x:' + claims.sub\"}, groups: {expression: 'claims.roles.map(r, r.name)'}}",
+            "",
+        )
+    };
+    let roles = json!([{"name": "a"}, {"name": ""}, {"name": "b"}]);
+    check(config(), json!({"roles": roles}), Ok("x:jane [a b]"));
+    check(
+        config(),
+        json!({}),
+        Err(
+            "oidc: error evaluating group claim expression: expression 'claims.roles.map(r, r.name)' resulted in error: no such key: roles",
+        ),
+    );
+    check(
+        config(),
+        json!({"roles": [{"name": 1}]}),
+        Err(
+            "oidc: error evaluating group claim expression: expression must return a string or a list of strings",
+        ),
+    );
+    let number = || with_expressions("{username: {expression: claims.n}}", "");
+    check(
+        number(),
+        json!({"n": 1}),
+        Err(
+            "oidc: error evaluating username claim expression: username claim expression must return a string",
+        ),
+    );
+    check(
+        number(),
+        json!({"n": ""}),
+        Err("oidc: empty username via CEL expression is not allowed"),
+    );
+}
+
+#[test]
+fn rules_for_claims_and_users_are_checked() {
+    let config = || {
+        with_expressions(
+            "{username: {expression: claims.sub}}",
+            "  claimValidationRules: [{expression: claims.n == 1, message: n must be 1}]\n  userValidationRules: [{expression: \"!user.username.startsWith('system:')\", message: reserved}]\n",
+        )
+    };
+    check(config(), json!({"n": 1}), Ok("jane []"));
+    check(
+        config(),
+        json!({"n": 2}),
+        Err(
+            "oidc: error evaluating claim validation expression: validation expression 'claims.n == 1' failed: n must be 1",
+        ),
+    );
+    check(
+        config(),
+        json!({"n": 1, "sub": "system:admin"}),
+        Err(
+            "oidc: error evaluating user info validation rule: validation expression '!user.username.startsWith('system:')' failed: reserved",
+        ),
+    );
+}

@@ -30,8 +30,8 @@ impl<'a> Token<'a> {
         let (header, claims) = signed.split_once('.')?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
         Some(Self {
-            header: serde_json::from_slice(&decode(header)?).ok()?,
-            claims: serde_json::from_slice(&decode(claims)?).ok()?,
+            header: setpoint_api::json::from_slice(&decode(header)?).ok()?,
+            claims: setpoint_api::json::from_slice(&decode(claims)?).ok()?,
             signed: signed.as_bytes(),
             signature: decode(signature)?,
         })

@@ -45,6 +45,7 @@ fn authorizers_are_in_order_with_the_settings_of_webhooks() {
             authorized_ttl: Duration::from_secs(90),
             unauthorized_ttl: Duration::ZERO,
             failure_policy: FailurePolicy::Deny,
+            match_conditions: MatchConditions::default(),
         },
         timeout: Duration::from_secs(3),
         kubeconfig: file.path().to_owned(),
@@ -56,13 +57,23 @@ fn authorizers_are_in_order_with_the_settings_of_webhooks() {
 }
 
 #[test]
-fn match_conditions_are_rejected() {
+fn match_conditions_are_compiled() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let fields =
-        "    matchConditionSubjectAccessReviewVersion: v1\n    matchConditions: [{expression: 'true'}]\n";
+    let with = |fields: &str| load(&hook(file.path(), fields)).map(drop);
+    let version = "    matchConditionSubjectAccessReviewVersion: v1\n";
     assert_eq!(
-        load(&hook(file.path(), fields)),
-        Err("authorizers[0].matchConditions: Forbidden: CEL expressions are not supported yet".to_owned())
+        with(&format!(
+            "{version}    matchConditions: [{{expression: 'true'}}]\n"
+        )),
+        Ok(())
+    );
+    assert_eq!(
+        with(&format!("{version}    matchConditions: [{{expression: '1'}}]\n")),
+        Err(r#"authorizers[0].matchConditions[0].expression: Invalid value: "1": must evaluate to bool but got int"#.to_owned())
+    );
+    assert_eq!(
+        with("    matchConditions: [{expression: 'true'}]\n"),
+        Err("authorizers[0].matchConditionSubjectAccessReviewVersion: Required value: required if match conditions are specified".to_owned())
     );
 }
 

@@ -20,6 +20,7 @@ fn options(version: &str, failure_policy: FailurePolicy) -> WebhookOptions {
         authorized_ttl: Duration::from_secs(300),
         unauthorized_ttl: Duration::from_secs(30),
         failure_policy,
+        match_conditions: MatchConditions::default(),
     }
 }
 
@@ -162,4 +163,26 @@ fn responses_are_cached_by_their_outcome_and_errors_are_not() {
     clock.advance(30);
     assert_eq!(decide(&authorizer, &list()), "allowed ");
     assert_eq!(hook.reviews.lock().len(), 4);
+}
+
+#[test]
+fn a_webhook_is_called_only_for_requests_that_meet_its_conditions() {
+    let conditions = |source: &str| {
+        let errors = setpoint_api::field::Errors::default();
+        MatchConditions::compile(&[source.to_owned()], &errors)
+    };
+    let decision = |source: &str| {
+        let options = WebhookOptions {
+            match_conditions: conditions(source),
+            ..options("v1", FailurePolicy::Deny)
+        };
+        let (authorizer, ..) = webhook(options, &[Ok(json!({"status": {"allowed": true}}))]);
+        decide(&authorizer, &list())
+    };
+    assert_eq!(decision("request.user == 'jane'"), "allowed ");
+    assert_eq!(decision("request.user == 'joe'"), "none ");
+    assert_eq!(
+        decision("request.nonResourceAttributes.path == '/'"),
+        "denied cel evaluation error: expression 'request.nonResourceAttributes.path == '/'' resulted in error: no such key: nonResourceAttributes"
+    );
 }

@@ -5,12 +5,14 @@
 //! same errors. Upstream has a second set of functions for stored expressions, so that an expression stays valid after a
 //! downgrade; it differs in a function that no new expression may use, so that no stored expression has it.
 
+mod type_checker;
 mod variables;
 
 use setpoint_cel::{CompileError, Environment, Program, Type, ValueSchema};
 
 use setpoint_strategy::FieldRef;
 
+pub use type_checker::TypeChecker;
 pub use variables::{OptionalVariables, Variable};
 
 /// The most that one evaluation may cost.
@@ -119,7 +121,7 @@ impl Compiler {
         let mut environment = Environment::default();
         for variable in variables {
             let schema = match variable {
-                Variable::Variables => self.composition_schema(),
+                Variable::Variables => composition_schema(self.composition.as_deref().unwrap_or_default()),
                 variable => variable.schema(),
             };
             environment = environment.with_variable(variable.name(), schema);
@@ -129,12 +131,13 @@ impl Compiler {
             false => environment,
         }
     }
+}
 
-    fn composition_schema(&self) -> ValueSchema {
-        let declared = self.composition.iter().flatten();
-        let fields = declared.map(|(name, own)| (name.clone(), ValueSchema::scalar(own.clone())));
-        ValueSchema::object("kubernetes.variables", fields)
-    }
+/// The schema of `variables`: the variables of a policy as its fields.
+fn composition_schema(variables: &[(String, Type)]) -> ValueSchema {
+    let fields = variables.iter();
+    let fields = fields.map(|(name, own)| (name.clone(), ValueSchema::scalar(own.clone())));
+    ValueSchema::object("kubernetes.variables", fields)
 }
 
 impl ExpressionError {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use setpoint_api::Clock;
 use setpoint_auth::authorize::config::{self, AuthorizerConfig, MODES, WebhookConfig};
-use setpoint_auth::authorize::{ConfiguredAuthorizer, FailurePolicy, WebhookAuthorizer, WebhookOptions};
+use setpoint_auth::authorize::{
+    ConfiguredAuthorizer, FailurePolicy, MatchConditions, WebhookAuthorizer, WebhookOptions,
+};
 
 use super::{WEBHOOK_TIMEOUT, remote};
 use crate::args::AuthorizationFlags;
@@ -73,6 +75,7 @@ fn webhook(flags: &AuthorizationFlags) -> Result<WebhookConfig> {
             authorized_ttl: authorized.unwrap_or(DEFAULT_AUTHORIZED_TTL),
             unauthorized_ttl: unauthorized.unwrap_or(DEFAULT_UNAUTHORIZED_TTL),
             failure_policy: FailurePolicy::NoOpinion,
+            match_conditions: MatchConditions::default(),
         },
         timeout: WEBHOOK_TIMEOUT,
         kubeconfig: kubeconfig

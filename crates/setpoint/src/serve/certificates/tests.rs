@@ -186,7 +186,7 @@ async fn replaced_certificate_files_are_served_once_both_are_written() {
     assert_eq!(fixture.served("api.example.com").await, der(&old));
     assert_eq!(fixture.served("elsewhere.example.com").await, der(&old));
     let own = fixture.served("kubernetes.default.svc").await;
-    assert_eq!(own, fixture.certificates.pki().server.certificate_der().unwrap());
+    assert_eq!(own, fixture.certificates.pki.server.certificate_der().unwrap());
     assert_eq!(
         fixture.connect().await.unwrap(),
         own,
@@ -235,7 +235,7 @@ async fn a_rotated_service_account_key_signs_and_the_old_one_verifies_for_a_year
 #[tokio::test]
 async fn a_running_server_notices_what_a_command_has_rotated() {
     let fixture = fixture(|_| Vec::new()).await;
-    let mut changes = fixture.certificates.for_controllers();
+    let mut changes = fixture.certificates.controllers.subscribe();
     let before = changes.borrow_and_update().clone();
     let (clock, stop) = (fixture.clock.clone(), CancellationToken::new());
     let mut running = JoinSet::new();

@@ -6,7 +6,7 @@ use setpoint_cel::Value;
 use setpoint_registry_api::Review;
 use setpoint_schema::apply::merge_configuration;
 use setpoint_schema::{Shape, Tree, patch};
-use setpoint_strategy::Kind;
+use setpoint_strategy::{Kind, normal_form};
 
 use super::compiled::CompiledMutation;
 use crate::admission_request::ObjectForm;
@@ -180,7 +180,8 @@ fn conform_merged(
                 conformed.map_err(|error| unfit(error.cause()))?.tree,
             )
         }
-        ObjectForm::Body(_) | ObjectForm::Unknown => Ok(merged),
+        ObjectForm::Body(shape) => normalise_body(shape, merged),
+        ObjectForm::Unknown => Ok(merged),
     }
 }
 
@@ -198,8 +199,16 @@ fn conform_patched(review: &Review<'_>, form: &ObjectForm, patched: Tree) -> Res
                 .tree;
             prepare(review, &**kind, tree)
         }
-        ObjectForm::Body(_) | ObjectForm::Unknown => Ok(patched),
+        ObjectForm::Body(shape) => normalise_body(shape, patched),
+        ObjectForm::Unknown => Ok(patched),
     }
+}
+
+/// The body of a subresource, without unknown fields and in normal form.
+fn normalise_body(shape: &Shape, mut body: Tree) -> Result<Tree, PatchError> {
+    setpoint_schema::prune(shape, &mut body);
+    normal_form::normalise(shape, &mut body).map_err(PatchError::internal)?;
+    Ok(body)
 }
 
 fn prepare(review: &Review<'_>, kind: &dyn Kind, mut tree: Tree) -> Result<Tree, PatchError> {

@@ -178,9 +178,5 @@ fn rejection(review: &Review<'_>, denial: Denial) -> Status {
         message: denial.message,
         ..StatusCause::default()
     });
-    status.warnings.extend(review.warnings.iter().cloned());
-    status
-        .audit_annotations
-        .extend(review.audit_annotations.iter().cloned());
     status
 }

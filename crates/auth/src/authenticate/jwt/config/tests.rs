@@ -55,6 +55,7 @@ anonymous:
         groups: Some(claim("roles", "")),
         uid: Some("uid".to_owned()),
         required_claims: vec![("hd".to_owned(), "example.com".to_owned())],
+        ..JwtConfig::default()
     };
     let anonymous = AnonymousConfig {
         enabled: true,
@@ -77,25 +78,59 @@ fn an_empty_configuration_is_valid() {
 }
 
 #[test]
-fn expressions_are_rejected() {
-    for (lines, path) in [
-        (
-            "  claimMappings: {username: {expression: claims.sub}}",
-            "claimMappings.username.expression",
+fn expressions_are_compiled() {
+    let mapped = |mappings: &str| jwt(&format!("  claimMappings: {mappings}"));
+    let valid = "{username: {expression: claims.sub}, uid: {expression: claims.x}, extra: [{key: a.b/c, valueExpression: claims.x}]}";
+    assert!(parse(&mapped(valid)).is_ok());
+    check_error(
+        &mapped("{username: {expression: foo}}"),
+        "jwt[0].claimMappings.username.expression: Invalid value: \"foo\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')\n | foo\n | ^",
+    );
+    check_error(
+        &mapped("{username: {expression: claims.sub, prefix: x}}"),
+        r#"jwt[0].claimMappings.username.prefix: Invalid value: "x": may not be specified when expression is set"#,
+    );
+    check_error(
+        &mapped("{username: {expression: claims.email}}"),
+        r#"jwt[0].claimMappings.username.expression: Invalid value: "claims.email": claims.email_verified must be used in claimMappings.username.expression or claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in claimMappings.username.expression"#,
+    );
+    let verified = format!(
+        "{}\n  claimValidationRules: [{{expression: 'claims.?email_verified.orValue(true) == true'}}]",
+        mapped("{username: {expression: claims.email}}")
+    );
+    assert!(parse(&verified).is_ok());
+    check_error(
+        &mapped("{username: {expression: claims.sub}, extra: [{key: foo, valueExpression: claims.x}]}"),
+        r#"jwt[0].claimMappings.extra[0].key: Invalid value: "foo": must be a domain-prefixed path (such as "acme.io/foo")"#,
+    );
+    check_error(
+        &mapped(
+            "{username: {expression: claims.sub}, extra: [{key: a.k8s.io/x, valueExpression: claims.x}]}",
         ),
-        (
-            "  claimMappings: {username: {claim: sub, prefix: ''}, extra: [{key: a/b, valueExpression: claims.x}]}",
-            "claimMappings.extra",
-        ),
-    ] {
-        let expected = format!("jwt[0].{path}: Forbidden: CEL expressions are not supported yet");
-        check_error(&jwt(lines), &expected);
-    }
-    for rules in ["claimValidationRules", "userValidationRules"] {
-        let text = jwt(&format!("{USERNAME}  {rules}: [{{expression: 'true'}}]"));
-        let error = parse(&text).unwrap_err();
-        assert!(error.contains("CEL expressions are not supported yet"), "{error}");
-    }
+        r#"jwt[0].claimMappings.extra[0].key: Invalid value: "a.k8s.io/x": k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use"#,
+    );
+}
+
+#[test]
+fn rules_evaluate_to_bool() {
+    check_error(
+        &jwt(&format!(
+            "{USERNAME}  claimValidationRules: [{{expression: claims.x}}]"
+        )),
+        r#"jwt[0].claimValidationRules[0].expression: Invalid value: "claims.x": must evaluate to bool"#,
+    );
+    check_error(
+        &jwt(&format!(
+            "{USERNAME}  userValidationRules: [{{expression: 'user.username'}}]"
+        )),
+        r#"jwt[0].userValidationRules[0].expression: Invalid value: "user.username": must evaluate to bool"#,
+    );
+    check_error(
+        &jwt(&format!(
+            "{USERNAME}  userValidationRules: [{{expression: 'true'}}, {{expression: 'true'}}, {{}}]"
+        )),
+        "[jwt[0].userValidationRules[1].expression: Duplicate value: \"true\", jwt[0].userValidationRules[2].expression: Required value]",
+    );
 }
 
 #[test]

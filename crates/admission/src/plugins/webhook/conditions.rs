@@ -1,0 +1,53 @@
+//! The match conditions of a webhook, evaluated on the request and the object as the webhook would get them.
+
+use std::sync::Arc;
+
+use setpoint_api::Status;
+use setpoint_codec::json;
+use setpoint_registry_api::Review;
+use setpoint_schema::Tree;
+
+use super::configuration::{FailurePolicy, Webhook};
+use super::object_versions::ObjectVersions;
+use super::review_body;
+use crate::chain::AccessChecker;
+use crate::expressions::{Inputs, RequestAuthorizer};
+use crate::matching::MatchedResource;
+
+/// Whether all match conditions of a webhook are true. An error skips the webhook or fails the request, as its
+/// `failurePolicy` specifies.
+pub(super) fn hold(
+    webhook: &Webhook,
+    review: &Review<'_>,
+    matched: &MatchedResource,
+    access: Option<&Arc<dyn AccessChecker>>,
+) -> Result<bool, Status> {
+    if webhook.conditions.is_empty() {
+        return Ok(true);
+    }
+    let objects = ObjectVersions::write(review, matched)?;
+    let (object, old_object) = (parse(&objects.object)?, parse(&objects.old_object)?);
+    let request = parse(&review_body::write_request(review, matched))?.unwrap_or_default();
+    let authorizer = RequestAuthorizer::new(review, access.cloned());
+    let inputs = Inputs {
+        object: object.as_ref(),
+        old_object: old_object.as_ref(),
+        request: &request,
+        namespace: None,
+        params: None,
+        authorizer: &authorizer,
+    };
+    match (webhook.conditions.evaluate(&inputs, &[]), webhook.failure_policy) {
+        (Ok(holds), _) => Ok(holds),
+        (Err(_), FailurePolicy::Ignore) => Ok(false),
+        (Err(why), FailurePolicy::Fail) => {
+            let resource = review.kind.gvr.group_resource();
+            Err(Status::forbidden(&resource, review.name, &why))
+        }
+    }
+}
+
+fn parse(json: &[u8]) -> Result<Option<Tree>, Status> {
+    let tree = json::parse(json).map_err(Status::internal)?;
+    Ok(Some(tree).filter(|tree| !tree.is_null()))
+}
