@@ -17,7 +17,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use setpoint_api::Clock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::serve::{Error, listen};
 
@@ -53,15 +52,14 @@ impl EtcdEndpoint {
         })
     }
 
-    /// Serves until stopped. Open connections are closed then: no response takes time.
-    pub async fn run(self, clock: Arc<dyn Clock>, stop: &CancellationToken) {
+    /// Serves until the future is dropped. Open connections are closed then: no response takes time.
+    pub async fn run(self, clock: Arc<dyn Clock>) {
         let mut servers = JoinSet::new();
         for listener in self.listeners {
             let (data_dir, clock) = (self.data_dir.clone(), clock.clone());
             servers.spawn(async move { accept(listener, &data_dir, &*clock).await });
         }
-        stop.cancelled().await;
-        servers.shutdown().await;
+        while servers.join_next().await.is_some() {}
     }
 }
 

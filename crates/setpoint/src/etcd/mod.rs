@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail};
 use setpoint_api::SystemClock;
 use setpoint_apiserver::etcd_endpoint::{EtcdEndpoint, VERSION};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::LogFormat;
@@ -78,9 +77,8 @@ async fn serve(values: &Values) -> Result<()> {
     let addresses = client_addresses(&setting(values, "listen-client-urls", DEFAULT_CLIENT_URL))?;
     let endpoint = EtcdEndpoint::bind(&addresses, &data_dir).await?;
     tracing::info!(?addresses, "ready to serve client requests");
-    let stop = CancellationToken::new();
     tokio::select! {
-        () = endpoint.run(Arc::new(SystemClock::new()), &stop) => Ok(()),
+        () = endpoint.run(Arc::new(SystemClock::new())) => Ok(()),
         _ = terminations.recv() => Ok(()),
         _ = interrupts.recv() => Ok(()),
     }

@@ -28,31 +28,27 @@ const DEFAULT_PREFIX: &str = "/registry";
 
 /// Runs kube-apiserver with these arguments. Errors are printed as kube-apiserver prints them.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let outcome = match parse(arguments) {
-        Err(error) => Err(error),
-        Ok(values) if values.bool("help") == Some(true) || values.bool("h") == Some(true) => {
-            print!("{}", help());
-            Ok(())
-        }
-        Ok(values) => match values.text("version") {
-            Some("true") => {
-                println!("Kubernetes {}", Version::client().git_version);
-                Ok(())
-            }
-            Some("raw") => {
-                println!("{:?}", Version::client());
-                Ok(())
-            }
-            _ => start(&values),
-        },
-    };
-    match outcome {
+    match parse(arguments).and_then(|values| print_or_start(&values)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints the help text or the version, or serves.
+fn print_or_start(values: &Values) -> Result<()> {
+    if values.bool("help").or(values.bool("h")) == Some(true) {
+        print!("{}", help());
+        return Ok(());
+    }
+    match values.text("version") {
+        Some("true") => println!("Kubernetes {}", Version::client().git_version),
+        Some("raw") => println!("{:?}", Version::client()),
+        _ => return start(values),
+    }
+    Ok(())
 }
 
 fn parse(arguments: &[String]) -> Result<Values> {
