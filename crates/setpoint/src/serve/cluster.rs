@@ -225,7 +225,11 @@ fn admission_config(
 fn open_registry(
     args: &Up,
     caches: Arc<WatchCaches>,
-    (access, rules, webhooks): (&AccessControl, &setpoint_admission::Config, Arc<HttpsWebhookClient>),
+    (access, rules, webhooks): (
+        &AccessControl,
+        &setpoint_admission::Config,
+        Arc<HttpsWebhookClient>,
+    ),
     bootstrap: Vec<BootstrapObject>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Registry>> {
