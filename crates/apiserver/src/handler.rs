@@ -80,12 +80,7 @@ pub(crate) async fn handle(
     };
     check_deletion(exchange, &request).await?;
     let result = call(shared, request, deadline).await;
-    let result = result.inspect_err(|status| {
-        let annotations = &status.audit_annotations;
-        exchange
-            .audit
-            .update(|record| record.add_annotations(annotations));
-    })?;
+    let result = result.inspect_err(|status| record_error(exchange, status))?;
     exchange
         .audit
         .update(|record| audit::body::record_response(record, kind, &result));
@@ -100,6 +95,14 @@ pub(crate) async fn handle(
         true => off_worker(|| write(exchange, negotiated, render, result)),
         false => write(exchange, negotiated, render, result),
     }
+}
+
+/// Adds the audit annotations of an error to the audit event.
+fn record_error(exchange: &Exchange<'_>, status: &Status) {
+    let annotations = &status.audit_annotations;
+    exchange
+        .audit
+        .update(|record| record.add_annotations(annotations));
 }
 
 /// Reads the request body before the deadline.

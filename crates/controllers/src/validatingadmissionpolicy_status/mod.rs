@@ -17,7 +17,10 @@ pub const NAME: &str = "validatingadmissionpolicy-status-controller";
 
 /// Checks the types of a policy's expressions. The API server has the types: it serves the kinds that policies match.
 #[derive(Clone)]
-pub struct PolicyTypeChecker(Arc<dyn Fn(&[u8]) -> Vec<ExpressionWarning> + Send + Sync>);
+pub struct PolicyTypeChecker(Arc<CheckPolicy>);
+
+/// Returns the warnings about a policy in JSON.
+type CheckPolicy = dyn Fn(&[u8]) -> Vec<ExpressionWarning> + Send + Sync;
 
 /// A warning about an expression (`status.typeChecking.expressionWarnings`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -124,17 +124,17 @@ pub(super) fn failure(
     error: CallError,
 ) -> Failure {
     match error {
-        CallError::Rejected(status) | CallError::Internal(status) => Failure::Request(status),
+        CallError::Rejected(status) | CallError::Internal(status) => Failure::of_request(status),
         CallError::Failed { reason, .. } => {
             let message = format!("failed calling webhook {:?}: {reason}", webhook.name);
             let is_late = webhooks.clock.now() >= review.deadline;
             match webhook.failure_policy {
                 // The caller's own timeout is not the failure of the webhook.
-                _ if is_late && review.options.timeout().is_some() => Failure::Request(Status::timeout(
+                _ if is_late && review.options.timeout().is_some() => Failure::of_request(Status::timeout(
                     "Timeout: request did not complete within the allotted timeout",
                 )),
-                FailurePolicy::Fail => Failure::Request(Status::internal(message)),
-                FailurePolicy::Ignore if is_late => Failure::Request(deadline_exceeded()),
+                FailurePolicy::Fail => Failure::of_request(Status::internal(message)),
+                FailurePolicy::Ignore if is_late => Failure::of_request(deadline_exceeded()),
                 FailurePolicy::Ignore => {
                     tracing::warn!(message, "failing open");
                     Failure::Skipped
@@ -146,9 +146,15 @@ pub(super) fn failure(
 
 /// What follows from a failed call.
 pub(super) enum Failure {
-    Request(Status),
+    Request(Box<Status>),
     /// The `failurePolicy` ignores the failure.
     Skipped,
+}
+
+impl Failure {
+    fn of_request(status: Status) -> Self {
+        Self::Request(Box::new(status))
+    }
 }
 
 pub(super) fn deadline_exceeded() -> Status {

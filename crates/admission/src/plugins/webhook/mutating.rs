@@ -153,7 +153,7 @@ async fn call_one(
         return Ok(());
     };
     match call::failure(webhooks, review, webhook, error) {
-        Failure::Request(status) => Err(status),
+        Failure::Request(status) => Err(*status),
         Failure::Skipped => {
             let key = format!("{FAILED_OPEN}{index}");
             let annotation = AuditAnnotation::new(key, webhook.name.clone());

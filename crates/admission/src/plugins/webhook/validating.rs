@@ -59,7 +59,7 @@ impl ValidatingAdmissionWebhook {
             call::observe(webhooks, review, (webhook, Step::Validating, start), &outcome);
             let Err(error) = outcome else { continue };
             match call::failure(webhooks, review, webhook, error) {
-                Failure::Request(status) => first_error = first_error.and(Err(status)),
+                Failure::Request(status) => first_error = first_error.and(Err(*status)),
                 Failure::Skipped => {
                     let key = format!("{FAILED_OPEN}{index}");
                     let annotation = AuditAnnotation::new(key, webhook.name.clone());

@@ -73,7 +73,7 @@ fn evaluate_validations(
         results.push(result.map(|value| matches!(value, Value::Bool(true))));
     }
     // Messages are of interest only if a validation fails.
-    let messages = match results.iter().any(|result| *result == Ok(false)) {
+    let messages = match results.contains(&Ok(false)) {
         true => evaluate_messages(policy, inputs, evaluator.budget()),
         false => Ok(Vec::new()),
     };
@@ -126,11 +126,14 @@ fn message_of(validation: &CompiledValidation, computed: Option<&str>) -> String
     }
 }
 
+/// An audit annotation: its key, and its value or why there is none.
+type Annotation = (String, Result<String, String>);
+
 /// The annotations that have a value, and the errors if the failure policy does not ignore them.
 fn evaluate_annotations(
     policy: &ValidatingPolicy,
     inputs: &Inputs<'_>,
-) -> Result<Vec<(String, Result<String, String>)>, OutOfBudget> {
+) -> Result<Vec<Annotation>, OutOfBudget> {
     let mut evaluator = Evaluator::new(inputs, &policy.parts.variables, BUDGET);
     let mut annotations = Vec::new();
     for annotation in &policy.annotations {
