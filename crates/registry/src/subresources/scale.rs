@@ -109,7 +109,8 @@ impl UpdatedObject for ScaledObject<'_> {
         require_uid(context, &desired, old)?;
         let path = replicas_path(context)?;
         let mut object = old_tree.clone();
-        object.set(&path, desired_replicas(context, &desired, &path)?);
+        let is_unset = old_tree.at(&path).is_none_or(Tree::is_null);
+        object.set(&path, desired_replicas(context, &desired, &path, is_unset)?);
         let handler = ScaleHandler {
             api_version: &context.kind_info().gvk.api_version(),
             replicas_path: &path,
@@ -147,13 +148,18 @@ impl ScaledObject<'_> {
     }
 }
 
-/// The desired replicas. An object of a custom kind may have no replicas, and then the Scale must set them.
-fn desired_replicas(context: &RequestContext<'_>, desired: &Tree, path: &[&str]) -> Result<i64, Status> {
+/// The desired replicas. If an object of a custom kind has no replicas, a patch of its Scale must set them.
+fn desired_replicas(
+    context: &RequestContext<'_>,
+    desired: &Tree,
+    path: &[&str],
+    is_unset: bool,
+) -> Result<i64, Status> {
     let replicas = desired
         .at(&[fields::SPEC, fields::REPLICAS])
         .and_then(Tree::as_i64);
     match replicas {
-        None if context.kind_info().is_custom => Err(Status::bad_request(format!(
+        None if is_unset && context.kind_info().is_custom => Err(Status::bad_request(format!(
             "the spec replicas field \".{}\" cannot be empty",
             path.join(".")
         ))),

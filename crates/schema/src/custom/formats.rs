@@ -5,6 +5,46 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+/// The formats of strings that validation knows, without hyphens.
+const STRING_FORMATS: &[&str] = &[
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
+/// Whether validation knows a format of values of a type.
+pub fn is_recognized(value_type: &str, format: &str) -> bool {
+    match value_type {
+        "" | "string" => STRING_FORMATS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}
+
 /// Whether a string matches a format.
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {

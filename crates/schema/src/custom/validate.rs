@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use super::alternatives::check_alternatives;
-use super::compile::number;
 use super::path::Path;
-use super::{Bound, Schema, Type, ValueValidation, formats};
+use super::{Schema, Type, ValueValidation, formats};
 use crate::tree::{Map, Tree};
 
 /// One violation of a schema.
@@ -67,7 +66,7 @@ pub enum ViolationKind {
 /// A value, the old value it is correlated with on update, and their path.
 #[derive(Clone, Copy)]
 pub(super) struct CorrelatedValue<'a> {
-    value: &'a Tree,
+    pub(super) value: &'a Tree,
     old: Option<&'a Tree>,
     pub(super) path: Path<'a>,
 }
@@ -131,6 +130,8 @@ impl Schema {
         }
     }
 
+    /// Checks the type. As in the reference server, a format of strings also admits lists, and a value of another type is
+    /// reported by the formats instead of the types.
     fn check_type(&self, current: CorrelatedValue<'_>, violations: &mut Violations) {
         let Some(of) = self.value_type else { return };
         let fits = match (of, current.value) {
@@ -144,63 +145,26 @@ impl Schema {
             (Type::Integer, Tree::Float(number)) => number.fract() == 0.0,
             _ => false,
         };
-        if !fits {
-            let found = type_name(current.value);
-            let detail = format!(
-                "{} in body must be of type {}: {found:?}",
-                current.path,
-                of.name()
-            );
-            let value = Tree::from(found);
-            violations.push(current.violation(ViolationKind::TypeInvalid { value, detail }));
+        if fits {
+            return;
         }
+        let format = self.recognized_format().filter(|_| !current.value.is_null());
+        let is_text_or_list = matches!(current.value, Tree::Str(_) | Tree::List(_));
+        let (expected, found) = match format {
+            Some(_) if is_text_or_list && !matches!(of, Type::Integer | Type::Number) => return,
+            Some(format) if !is_text_or_list => (format, format_name(current.value)),
+            _ => (of.name(), type_name(current.value)),
+        };
+        let detail = format!("{} in body must be of type {expected}: {found:?}", current.path);
+        let value = Tree::from(found);
+        violations.push(current.violation(ViolationKind::TypeInvalid { value, detail }));
     }
 
-    fn check_number(
-        &self,
-        rules: &ValueValidation,
-        current: CorrelatedValue<'_>,
-        violations: &mut Violations,
-    ) {
-        let Some(value) = number(Some(current.value)) else {
-            return;
-        };
-        if let Some(expected) = numeric_mismatch(self.value_type, rules.format.as_deref(), value) {
-            let detail = format!("Checked value must be of type {expected} in {}", current.path);
-            violations.push(without_path(detail));
-        }
-        let invalid =
-            |what: String| current.invalid(current.value.clone(), format!("{} in body {what}", current.path));
-        if let Some(factor) = rules.multiple_of
-            && (value / factor).fract() != 0.0
-        {
-            violations.push(invalid(format!("should be a multiple of {}", plain(factor))));
-        }
-        if let Some((max, bound)) = rules.maximum {
-            match bound {
-                Bound::Inclusive if value > max => {
-                    violations.push(invalid(format!("should be less than or equal to {}", plain(max))));
-                }
-                Bound::Exclusive if value >= max => {
-                    violations.push(invalid(format!("should be less than {}", plain(max))))
-                }
-                _ => {}
-            }
-        }
-        if let Some((min, bound)) = rules.minimum {
-            match bound {
-                Bound::Inclusive if value < min => {
-                    violations.push(invalid(format!(
-                        "should be greater than or equal to {}",
-                        plain(min)
-                    )));
-                }
-                Bound::Exclusive if value <= min => {
-                    violations.push(invalid(format!("should be greater than {}", plain(min))));
-                }
-                _ => {}
-            }
-        }
+    /// The format, unless validation ignores it.
+    pub(super) fn recognized_format(&self) -> Option<&str> {
+        let format = self.value_validation.as_deref()?.format.as_deref()?;
+        let name = self.value_type.map_or("", Type::name);
+        formats::is_recognized(name, format).then_some(format)
     }
 
     fn check_list(
@@ -300,17 +264,6 @@ fn check_enumeration(rules: &ValueValidation, current: CorrelatedValue<'_>, viol
     }
 }
 
-/// The type or format of the schema that a number does not fit.
-fn numeric_mismatch(of: Option<Type>, format: Option<&str>, value: f64) -> Option<&'static str> {
-    match (of?, format) {
-        (Type::Integer, Some("int32")) if value.fract() != 0.0 || value.abs() > f64::from(i32::MAX) => {
-            Some("integer with format int32")
-        }
-        (Type::Integer, _) if value.fract() != 0.0 => Some("integer (default format)"),
-        _ => None,
-    }
-}
-
 /// The JSON type name of a value in messages.
 pub(super) fn type_name(value: &Tree) -> &'static str {
     match value {
@@ -324,9 +277,13 @@ pub(super) fn type_name(value: &Tree) -> &'static str {
     }
 }
 
-/// A number in messages.
-fn plain(number: f64) -> String {
-    format!("{number}")
+/// The format that the reference server infers from a value.
+fn format_name(value: &Tree) -> &'static str {
+    match value {
+        Tree::Int(_) => "int64",
+        Tree::Float(_) => "float64",
+        _ => "",
+    }
 }
 
 /// A violation that the reference server reports without a path.
@@ -348,7 +305,7 @@ impl CorrelatedValue<'_> {
         }
     }
 
-    fn invalid(&self, value: Tree, detail: String) -> SchemaViolation {
+    pub(super) fn invalid(&self, value: Tree, detail: String) -> SchemaViolation {
         self.violation(ViolationKind::Invalid { value, detail })
     }
 }

@@ -29,7 +29,13 @@ pub(super) fn of(listed: &[Tree]) -> Vec<Column> {
                 name: Cow::Owned(text(column, fields::NAME)),
                 kind: Cow::Owned(text(column, fields::TYPE)),
                 format: Cow::Owned(text(column, fields::FORMAT)),
-                description: Cow::Owned(text(column, fields::DESCRIPTION)),
+                description: Cow::Owned(match text(column, fields::DESCRIPTION) {
+                    empty if empty.is_empty() => {
+                        let path = text(column, fields::JSON_PATH);
+                        format!("Custom resource definition column (in JSONPath format): {path}")
+                    }
+                    description => description,
+                }),
                 priority: column
                     .get(fields::PRIORITY)
                     .and_then(Tree::as_i64)

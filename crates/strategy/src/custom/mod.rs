@@ -322,8 +322,9 @@ impl WriteStrategy for CustomKind {
         if let (Some(SubresourceKind::Status), Some(schema)) =
             (update.subresource, self.schema().property(fields::STATUS))
         {
-            let status = object.get(fields::STATUS).unwrap_or(&Tree::Null);
-            rules::report_status(schema.validate(status, old.get(fields::STATUS)), errors);
+            if let Some(status) = object.get(fields::STATUS) {
+                rules::report_status(schema.validate(status, old.get(fields::STATUS)), errors);
+            }
             rules::validate_scale_status(object, self.info.scale.as_ref(), errors);
         } else {
             rules::report(&self.schema().validate(object, Some(old)), errors);

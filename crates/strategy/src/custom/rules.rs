@@ -179,7 +179,10 @@ pub(super) fn report_status(reports: Vec<SchemaViolation>, errors: &Errors) {
     let prefixed: Vec<SchemaViolation> = reports
         .into_iter()
         .map(|report| SchemaViolation {
-            path: report.path.map(|path| format!("status.{path}")),
+            path: report.path.map(|path| match path.as_str() {
+                "" => fields::STATUS.to_owned(),
+                path => format!("status.{path}"),
+            }),
             ..report
         })
         .collect();

@@ -112,6 +112,10 @@ impl Strategy for CustomResourceDefinition {
         add_stored_version(crd);
     }
 
+    fn changes_spec(crd: &Tree, old: &Tree) -> bool {
+        !is_same(crd.get(fields::SPEC), old.get(fields::SPEC))
+    }
+
     fn validate(crd: &FieldRef<'_>, _facts: &RequestFacts) {
         names::validate_object_name(crd);
         validate_spec(&crd.at(fields::SPEC), &ValidationOptions::of_create());
@@ -204,6 +208,29 @@ fn validate_spec(spec: &FieldRef<'_>, options: &ValidationOptions) {
 
 fn validate_status(crd: &FieldRef<'_>) {
     names::validate(&crd.at(fields::STATUS).at(fields::ACCEPTED_NAMES));
+}
+
+/// Whether two values are the same as Go values: an empty or false one is an absent one.
+fn is_same(value: Option<&Tree>, other: Option<&Tree>) -> bool {
+    let set = |value: Option<&Tree>| match value {
+        None | Some(Tree::Null | Tree::Bool(false)) => false,
+        Some(Tree::Str(text)) => !text.is_empty(),
+        Some(Tree::List(items)) => !items.is_empty(),
+        Some(_) => true,
+    };
+    match (value, other) {
+        (Some(Tree::Map(map)), Some(Tree::Map(other))) => {
+            let mut keys = map.keys().chain(other.keys());
+            keys.all(|key| is_same(map.get(key), other.get(key)))
+        }
+        (Some(Tree::List(items)), Some(Tree::List(other))) => {
+            let mut pairs = items.iter().zip(other);
+            items.len() == other.len() && pairs.all(|(item, other)| is_same(Some(item), Some(other)))
+        }
+        _ if !set(value) || !set(other) => set(value) == set(other),
+        (Some(value), Some(other)) => value.semantic_eq(other),
+        _ => false,
+    }
 }
 
 /// Only an object that has the field already may keep it.

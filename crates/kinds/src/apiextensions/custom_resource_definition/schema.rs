@@ -5,6 +5,7 @@
 //! validation rules, if the first two have no errors.
 
 mod default_values;
+mod go_regex;
 mod junctors;
 mod keywords;
 mod list_type;

@@ -2,40 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use setpoint_schema::custom::is_recognized_format;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::FieldRef;
 
 use super::schema::any_node;
-
-/// The formats of strings that validation knows, without hyphens.
-const STRING_FORMATS: &[&str] = &[
-    "bsonobjectid",
-    "uri",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "cidr",
-    "mac",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "creditcard",
-    "ssn",
-    "hexcolor",
-    "rgbcolor",
-    "byte",
-    "password",
-    "date",
-    "duration",
-    "datetime",
-    "k8sshortname",
-    "k8slongname",
-];
 
 /// The warnings about a CRD; on update only those that the old object has not.
 pub(super) fn of(crd: &FieldRef<'_>, old: Option<&FieldRef<'_>>) -> Vec<String> {
@@ -70,13 +41,8 @@ fn unrecognized_formats(crd: &FieldRef<'_>) -> Vec<String> {
     let mut found = Vec::new();
     visit_schemas(crd, &mut |node| {
         let format = node.str_at(&[fields::FORMAT]).unwrap_or_default();
-        let is_recognized = match node.str_at(&[fields::TYPE]).unwrap_or_default() {
-            "" | "string" => STRING_FORMATS.contains(&format.replace('-', "").as_str()),
-            "integer" => matches!(format, "int32" | "int64"),
-            "number" => matches!(format, "float" | "double"),
-            _ => false,
-        };
-        if !format.is_empty() && !is_recognized {
+        let value_type = node.str_at(&[fields::TYPE]).unwrap_or_default();
+        if !format.is_empty() && !is_recognized_format(value_type, format) {
             found.push(format.to_owned());
         }
     });

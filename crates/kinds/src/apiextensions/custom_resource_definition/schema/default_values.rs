@@ -1,7 +1,7 @@
 //! Default values in schemas: each must be valid by the schema that declares it, and fulfil its validation rules.
 
 use setpoint_api::field::{ErrorType, Errors, FieldError};
-use setpoint_schema::custom::{Schema, SchemaViolation, ViolationKind};
+use setpoint_schema::custom::{Schema, SchemaViolation, Type};
 use setpoint_schema::{PruneErrors, Tree, fields};
 use setpoint_strategy::custom::validation_rules::{RUNTIME_COST_BUDGET, RuleTarget, RuleValidator};
 use setpoint_strategy::custom::{embedded, field_error};
@@ -111,20 +111,23 @@ fn validate_default(
     if context.is_inside_meta {
         if let Some(error) = metadata_error(context, default.value) {
             let detail = format!("must result in valid metadata: {error}");
-            default.errors.invalid(RawJson::from_tree(default.value), &detail);
+            default
+                .errors
+                .invalid(RawJson::from_tree(&default.value.sorted()), &detail);
             return Some(());
         }
     } else {
         if schema.would_prune(default.value) {
-            default
-                .errors
-                .invalid(RawJson::from_tree(default.value), "must not have unknown fields");
+            default.errors.invalid(
+                RawJson::from_tree(&default.value.sorted()),
+                "must not have unknown fields",
+            );
         }
         if !are_embedded_objects_valid(default, schema) {
             return Some(());
         }
     }
-    let violations = schema.validate_at(default.value, "");
+    let violations = without_int_or_string(schema).validate_at(default.value, "");
     if violations.is_empty() {
         return evaluate_rules(default, schema, std::ptr::eq(schema, context.object), budget);
     }
@@ -209,18 +212,24 @@ fn report_violations(default: &Node<'_>, violations: &[SchemaViolation]) {
             at if at.starts_with('[') => format!("{path}{at}"),
             at => format!("{path}.{at}"),
         };
-        default.errors.push(default_error(at, &violation.kind));
+        default.errors.push(field_error(&SchemaViolation {
+            path: Some(at),
+            kind: violation.kind.clone(),
+        }));
     }
 }
 
-fn default_error(path: String, subject: &ViolationKind) -> FieldError {
-    let report = SchemaViolation {
-        path: Some(path),
-        kind: subject.clone(),
-    };
-    let mut error = field_error(&report);
-    if error.error_type == ErrorType::Invalid {
-        error.message = error.message.replace(":  in body", ": in body");
+/// The same schema without the type of values that are integers or strings: Kubernetes does not check it in defaults.
+fn without_int_or_string(schema: &Schema) -> Schema {
+    let mut schema = schema.clone();
+    if schema.value_type == Some(Type::IntOrString) {
+        schema.value_type = None;
     }
-    error
+    let strip = |inner: Box<Schema>| Box::new(without_int_or_string(&inner));
+    schema.items = schema.items.map(strip);
+    schema.additional_properties = schema.additional_properties.map(strip);
+    for (_, property) in &mut schema.properties {
+        *property = without_int_or_string(property);
+    }
+    schema
 }

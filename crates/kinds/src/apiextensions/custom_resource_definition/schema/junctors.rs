@@ -1,10 +1,9 @@
 //! Logical junctors (`allOf`, `anyOf`, `oneOf`, `not`): inside them a schema restricts values and must not specify
 //! structure.
 
-use setpoint_schema::custom::Pattern;
 use setpoint_schema::{Tree, fields};
 
-use super::Node;
+use super::{Node, go_regex};
 
 const EMPTY: &str = "must be empty to be structural";
 const FALSE: &str = "must be false to be structural";
@@ -95,30 +94,8 @@ fn is_set(value: &Tree) -> bool {
 
 fn validate_pattern(node: &Node<'_>) {
     let pattern = node.str(fields::PATTERN);
-    if !pattern.is_empty() && Pattern::check(pattern).is_err() {
-        let why = go_regex_error(pattern);
-        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
+    if let Some(error) = go_regex::parse_error(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {error}");
         node.errors.at(fields::PATTERN).invalid(pattern, &detail);
     }
-}
-
-/// The error of Go's regexp parser for a pattern, for its most frequent errors.
-fn go_regex_error(pattern: &str) -> String {
-    let open = |open: char, close: char| pattern.rfind(open).filter(|at| !pattern[*at..].contains(close));
-    if let Some(at) = open('[', ']') {
-        return format!("missing closing ]: `{}`", &pattern[at..]);
-    }
-    if pattern.matches('(').count() > pattern.matches(')').count() {
-        return format!("missing closing ): `{pattern}`");
-    }
-    if pattern.matches(')').count() > pattern.matches('(').count() {
-        return format!("unexpected ): `{pattern}`");
-    }
-    if pattern.ends_with('\\') {
-        return "trailing backslash at end of expression: ``".to_owned();
-    }
-    if pattern.starts_with(['*', '+', '?']) {
-        return format!("missing argument to repetition operator: `{}`", &pattern[..1]);
-    }
-    format!("invalid escape sequence: `{pattern}`")
 }
