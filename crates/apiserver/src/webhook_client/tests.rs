@@ -229,12 +229,12 @@ async fn a_failed_call_has_the_text_of_go() {
         gone,
         "Post \"https://gone.team.svc:443/?timeout=10s\": service \"gone\" not found",
     );
-    let refused = WebhookEndpoint {
+    let closed_port = WebhookEndpoint {
         address: WebhookAddress::Url("https://127.0.0.1:1/x".to_owned()),
         ..server.by_url("")
     };
     check_text(
-        call(&server, &refused).await,
+        call(&server, &closed_port).await,
         "Post \"https://127.0.0.1:1/x?timeout=10s\": dial tcp 127.0.0.1:1: connect: connection refused",
     );
 }

@@ -6,7 +6,7 @@ use setpoint_api::Status;
 use setpoint_api::options::FieldValidation;
 use setpoint_codec::strict;
 use setpoint_registry_api::Review;
-use setpoint_schema::{Pack, Shape, Tree};
+use setpoint_schema::{Pack, Shape, Tree, fields};
 use setpoint_strategy::{Kind, meta};
 
 use crate::matching::MatchedResource;
@@ -117,7 +117,7 @@ impl Form {
         }
         let mut tree = kind.decode_stored(old).map_err(Status::internal)?;
         let version = old.resource_version().to_string();
-        tree.set(&["metadata", "resourceVersion"], version);
+        tree.set(&[fields::METADATA, fields::RESOURCE_VERSION], version);
         self.write(&tree).map(Some)
     }
 }

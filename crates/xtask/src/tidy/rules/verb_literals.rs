@@ -27,6 +27,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "a word of an error message, beside `evict` and `update status for`",
     ),
     (
+        "crates/admission/src/plugins/webhook/response.rs",
+        &["patch"],
+        "a field of an AdmissionResponse",
+    ),
+    (
         "crates/apiserver/src/openapi/gnostic/",
         VERBS,
         "field names in the protobuf encoding of OpenAPI",
