@@ -95,7 +95,7 @@ async fn measure_clusters(
         Some(goal) => measurement.goal(goal),
         None => measurement,
     });
-    report.add(Measurement::new("api", &format!("{name}_memory_each"), each, "kB").operations(CLUSTERS));
+    report.add(Measurement::new("api", format!("{name}_memory_each"), each, "kB").operations(CLUSTERS));
     Ok(())
 }
 

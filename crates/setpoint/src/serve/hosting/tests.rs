@@ -60,9 +60,9 @@ async fn a_deleted_cluster_leaves_nothing_behind() {
         ..named("all")
     };
     let created = [
-        handles(&*clusters.create(named("plain")).await.unwrap()),
-        handles(&*clusters.create(all).await.unwrap()),
-        handles(&*clusters.fork("plain", named("fork")).unwrap()),
+        handles(&clusters.create(named("plain")).await.unwrap()),
+        handles(&clusters.create(all).await.unwrap()),
+        handles(&clusters.fork("plain", named("fork")).unwrap()),
     ];
     for (view, caches, registry) in &created {
         assert!(view.strong_count() > 0 && caches.strong_count() > 0 && registry.strong_count() > 0);
