@@ -236,71 +236,50 @@ fn a_deleted_cluster_is_not_found_and_its_name_is_free() {
     assert_eq!(code, 401, "the token was that of the deleted cluster");
 }
 
+/// Sends a request as the administrator, and checks the code and a part of the message.
+#[track_caller]
+fn check(host: &mut Host, (method, path): (&str, &str), body: Option<Value>, code: u16, message: &str) {
+    let (actual, status) = host.administer(method, path, body);
+    let text = status["message"].as_str().unwrap_or_default();
+    assert!(actual == code && text.contains(message), "{actual} {status}");
+}
+
 #[test]
-fn invalid_requests_get_a_status_that_names_the_problem() {
+fn invalid_options_get_a_status_that_names_the_problem() {
     let mut host = Host::start();
     host.create("/clusters", "a");
-    let mut check = |method: &str, path: &str, body: Option<Value>, code: u16, message: &str| {
-        let (actual, status) = host.administer(method, path, body);
-        let text = status["message"].as_str().unwrap_or_default();
-        assert!(actual == code && text.contains(message), "{actual} {status}");
-    };
-    let options = |json: Value| Some(json);
-    check(
-        "POST",
-        "/clusters",
-        options(json!({"name": "a"})),
-        409,
-        "already exists",
-    );
-    check(
-        "POST",
-        "/clusters",
-        options(json!({"name": "root"})),
-        409,
-        "already exists",
-    );
-    check(
-        "POST",
-        "/clusters",
-        options(json!({"name": "A b"})),
-        400,
-        "name: Invalid value",
-    );
-    check(
-        "POST",
-        "/clusters",
-        options(json!({"nodse": 1})),
-        400,
-        "unknown field `nodse`",
-    );
-    check(
-        "POST",
-        "/clusters",
-        options(json!({"nodes": 1_000_000})),
-        400,
-        "nodes: must be at most",
-    );
-    let unknown = json!({"controllers": ["bogus"]});
-    check(
-        "POST",
-        "/clusters",
-        options(unknown),
-        400,
-        "unknown controller \"bogus\"",
-    );
-    check("POST", "/clusters/b/fork", None, 404, "clusters \"b\" not found");
-    check("GET", "/clusters/b", None, 404, "clusters \"b\" not found");
-    check("DELETE", "/clusters/b", None, 404, "clusters \"b\" not found");
-    check(
-        "DELETE",
-        "/clusters/root",
-        None,
-        403,
-        "the cluster of the server itself",
-    );
-    check("PUT", "/clusters/a", options(json!({})), 405, "does not allow");
-    check("GET", "/clusters/b/api", None, 404, "clusters \"b\" not found");
+    for (options, code, message) in [
+        (json!({"name": "a"}), 409, "clusters \"a\" already exists"),
+        (json!({"name": "root"}), 409, "clusters \"root\" already exists"),
+        (json!({"name": "A b"}), 400, "name: Invalid value"),
+        (json!({"nodse": 1}), 400, "unknown field `nodse`"),
+        (json!({"nodes": 1_000_000}), 400, "nodes: must be at most"),
+        (
+            json!({"controllers": ["bogus"]}),
+            400,
+            "unknown controller \"bogus\"",
+        ),
+    ] {
+        check(&mut host, ("POST", "/clusters"), Some(options), code, message);
+    }
+}
+
+#[test]
+fn a_cluster_that_does_not_exist_is_named() {
+    let mut host = Host::start();
+    let not_found = "clusters \"b\" not found";
+    for request in [
+        ("POST", "/clusters/b/fork"),
+        ("GET", "/clusters/b"),
+        ("DELETE", "/clusters/b"),
+        ("GET", "/clusters/b/api"),
+    ] {
+        check(&mut host, request, None, 404, not_found);
+    }
+    let own = "the cluster of the server itself";
+    check(&mut host, ("DELETE", "/clusters/root"), None, 403, own);
+    let body = Some(json!({}));
+    check(&mut host, ("PUT", "/clusters/b"), body, 405, "does not allow");
 }
 
 #[test]
