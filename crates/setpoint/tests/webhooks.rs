@@ -125,7 +125,7 @@ async fn webhooks_are_called_over_https_and_a_stopped_one_fails_requests() {
     webhooks.configure(&client).await;
     let maps = client.namespaced::<ConfigMap>("default");
     let created = maps.create(&config_map("a", "k")).await.unwrap();
-    assert_eq!(created.data.as_ref().unwrap()["set"], "yes");
+    assert_eq!(created.to_owned().unwrap().data.as_ref().unwrap()["set"], "yes");
     let rejected = maps.create(&config_map("b", "bad")).await.unwrap_err();
     assert_eq!(
         (rejected.code, rejected.message.as_str()),
