@@ -373,6 +373,7 @@ mod tests {
             field_manager: Some("me".to_owned()),
             field_validation: FieldValidation::Strict,
             force: true,
+            ..WriteOptions::default()
         };
         let patch = Verb::Patch(PatchType::Apply, Payload::json("{}"), options);
         let target = Target::object(pods(), &Key::new("a", "x"));

@@ -30,7 +30,8 @@ async fn two_views() -> (TestServer, TestCa) {
     let (authority, hosted_authority) = (TestCa::new(), TestCa::new());
     let key = SigningKey::from_pem(&SigningKey::generate().unwrap()).unwrap();
     let hosted = View::new(Config {
-        client_authorities: ClientAuthorities::new(&[hosted_authority.certificate.clone()], &[]).unwrap(),
+        client_authorities: ClientAuthorities::new(std::slice::from_ref(&hosted_authority.certificate), &[])
+            .unwrap(),
         issuer: Some(Arc::new(Issuer::new("https://issuer", key, Vec::new()))),
         ..config(&hosted_authority)
     });
