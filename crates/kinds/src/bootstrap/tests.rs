@@ -3,7 +3,7 @@
 use super::*;
 
 fn all() -> Vec<Tree> {
-    cluster_objects(&crate::builtin())
+    objects(&crate::builtin(), None)
         .into_iter()
         .map(|bootstrap| bootstrap.object)
         .collect()
