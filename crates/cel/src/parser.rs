@@ -382,7 +382,12 @@ impl Parser {
                 Some(name)
             }
             _ => {
-                let (offset, text) = (self.offset(), self.current().text.clone());
+                let offset = self.offset();
+                // The end of the source has no text here.
+                let text = match &self.current().token {
+                    Token::End => String::new(),
+                    _ => self.current().text.to_string(),
+                };
                 self.fail(
                     offset,
                     format!("Syntax error: no viable alternative at input '.{text}'"),

@@ -31,7 +31,7 @@ pub use enumeration::Enumeration;
 pub use formats::is_recognized as is_recognized_format;
 pub use pattern::Pattern;
 pub use rule::Rule;
-pub use validate::{SchemaViolation, ViolationKind};
+pub use validate::{SchemaViolation, ViolationKind, type_name};
 
 use std::sync::OnceLock;
 

@@ -13,6 +13,17 @@ const EPSILON: f64 = 1e-9;
 /// The greatest whole number that JSON numbers represent exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
+/// A minimum or maximum.
+struct Limit {
+    /// The name in the error if the limit does not fit the schema.
+    name: &'static str,
+    value: f64,
+    bound: Bound,
+    /// The messages of an inclusive and of an exclusive limit.
+    texts: [&'static str; 2],
+    is_outside: fn(f64, f64) -> bool,
+}
+
 impl Schema {
     pub(super) fn check_number(
         &self,
@@ -24,45 +35,38 @@ impl Schema {
         if let Some(factor) = rules.multiple_of {
             self.check_factor(factor, current, violations);
         }
-        if let Some((min, bound)) = rules.minimum {
-            let texts = ["should be greater than or equal to", "should be greater than"];
-            let is_below = |value: f64, min: f64| value < min || bound == Bound::Exclusive && value == min;
-            self.check_limit(
-                ("Minimum boundary", min, bound),
-                texts,
-                is_below,
-                current,
-                violations,
-            );
+        if let Some((value, bound)) = rules.minimum {
+            let limit = Limit {
+                name: "Minimum boundary",
+                value,
+                bound,
+                texts: ["should be greater than or equal to", "should be greater than"],
+                is_outside: |value, min| value < min,
+            };
+            self.check_limit(&limit, current, violations);
         }
-        if let Some((max, bound)) = rules.maximum {
-            let texts = ["should be less than or equal to", "should be less than"];
-            let is_above = |value: f64, max: f64| value > max || bound == Bound::Exclusive && value == max;
-            self.check_limit(
-                ("Maximum boundary", max, bound),
-                texts,
-                is_above,
-                current,
-                violations,
-            );
+        if let Some((value, bound)) = rules.maximum {
+            let limit = Limit {
+                name: "Maximum boundary",
+                value,
+                bound,
+                texts: ["should be less than or equal to", "should be less than"],
+                is_outside: |value, max| value > max,
+            };
+            self.check_limit(&limit, current, violations);
         }
     }
 
-    fn check_limit(
-        &self,
-        (prefix, limit, bound): (&str, f64, Bound),
-        texts: [&str; 2],
-        is_outside: impl Fn(f64, f64) -> bool,
-        current: CorrelatedValue<'_>,
-        violations: &mut Violations,
-    ) {
+    fn check_limit(&self, limit: &Limit, current: CorrelatedValue<'_>, violations: &mut Violations) {
         let Some(value) = number(Some(current.value)) else {
             return;
         };
-        let limit = self.comparable(limit, prefix, current, violations);
-        if is_outside(value, number(Some(&limit)).unwrap_or_default()) {
-            let text = texts[usize::from(bound == Bound::Exclusive)];
-            let detail = format!("{} in body {text} {}", current.path, go_text(&limit));
+        let shown = self.comparable(limit.value, limit.name, current, violations);
+        let compared = number(Some(&shown)).unwrap_or_default();
+        let is_exclusive = limit.bound == Bound::Exclusive;
+        if (limit.is_outside)(value, compared) || is_exclusive && value == compared {
+            let text = limit.texts[usize::from(is_exclusive)];
+            let detail = format!("{} in body {text} {}", current.path, go_text(&shown));
             violations.push(current.invalid(current.value.clone(), detail));
         }
     }

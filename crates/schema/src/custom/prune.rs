@@ -49,7 +49,13 @@ impl Schema {
         match value {
             Tree::Map(_) => self.prune_object(value, path, self.embedded_resource, dropped),
             Tree::List(items) => {
-                let Some(schema) = &self.items else { return };
+                // Without a schema of the items all of their fields are unknown.
+                let unknown = Schema::default();
+                let schema = match &self.items {
+                    Some(schema) => schema,
+                    None if self.preserve_unknown_fields => return,
+                    None => &unknown,
+                };
                 for (at, item) in items.iter_mut().enumerate() {
                     schema.prune_at(item, &path.index(at), dropped);
                 }

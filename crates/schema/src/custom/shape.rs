@@ -57,7 +57,7 @@ impl Schema {
                 wrap: true,
                 ..Shape::new(id, false, vec![self.field(name, id, preserve)])
             },
-            (Some(Type::String), _) => return FieldType::String,
+            (Some(Type::String), _) if self.is_text() => return FieldType::String,
             (Some(Type::Boolean), _) => return FieldType::Bool,
             (Some(Type::Integer), _) => return FieldType::Int64,
             (Some(Type::Number), _) => return FieldType::Double,
@@ -77,6 +77,13 @@ impl Schema {
         shape.map_type = self.map_type.filter(|map| *map == MapType::Atomic);
         (shape.preserve_unknown_fields, shape.literal) = (preserve, true);
         shape
+    }
+
+    /// Whether a string is one for server-side apply as well: of one with a format the type is not checked.
+    fn is_text(&self) -> bool {
+        let rules = self.value_validation.as_deref();
+        let format = rules.and_then(|rules| rules.format.as_deref());
+        matches!(format, None | Some("" | "byte"))
     }
 
     fn is_struct(&self) -> bool {

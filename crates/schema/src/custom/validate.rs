@@ -265,7 +265,7 @@ fn check_enumeration(rules: &ValueValidation, current: CorrelatedValue<'_>, viol
 }
 
 /// The JSON type name of a value in messages.
-pub(super) fn type_name(value: &Tree) -> &'static str {
+pub fn type_name(value: &Tree) -> &'static str {
     match value {
         Tree::Null => "null",
         Tree::Bool(_) => "boolean",

@@ -179,9 +179,9 @@ pub(super) fn report_status(reports: Vec<SchemaViolation>, errors: &Errors) {
     let prefixed: Vec<SchemaViolation> = reports
         .into_iter()
         .map(|report| SchemaViolation {
-            path: report.path.map(|path| match path.as_str() {
-                "" => fields::STATUS.to_owned(),
-                path => format!("status.{path}"),
+            path: Some(match report.path.as_deref() {
+                None | Some("") => fields::STATUS.to_owned(),
+                Some(path) => format!("status.{path}"),
             }),
             ..report
         })

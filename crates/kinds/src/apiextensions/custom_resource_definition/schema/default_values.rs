@@ -1,7 +1,7 @@
 //! Default values in schemas: each must be valid by the schema that declares it, and fulfil its validation rules.
 
 use setpoint_api::field::{ErrorType, Errors, FieldError};
-use setpoint_schema::custom::{Schema, SchemaViolation, Type};
+use setpoint_schema::custom::{Schema, SchemaViolation, Type, type_name};
 use setpoint_schema::{PruneErrors, Tree, fields};
 use setpoint_strategy::custom::validation_rules::{RUNTIME_COST_BUDGET, RuleTarget, RuleValidator};
 use setpoint_strategy::custom::{embedded, field_error};
@@ -59,6 +59,7 @@ fn validate_node(node: &Node<'_>, schema: &Schema, context: &Context<'_>, budget
     }
     if let Some(default) = node.at(fields::DEFAULT) {
         validate_default(&default, schema, context, budget)?;
+        report_unknown_type(&default, node.str(fields::TYPE), schema);
     }
     if let (Some(items), Some(schema)) = (node.schema(fields::ITEMS), &schema.items) {
         validate_node(&items, schema, &context.step(Step::Item), budget)?;
@@ -201,6 +202,17 @@ fn evaluate_rules(
     }
     *budget = left?;
     Some(())
+}
+
+/// Reports a default of a type that does not exist.
+fn report_unknown_type(default: &Node<'_>, value_type: &str, schema: &Schema) {
+    if !value_type.is_empty() && schema.value_type.is_none() {
+        let found = type_name(default.value);
+        default.errors.type_invalid(
+            found,
+            &format!(" in body must be of type {value_type}: {found:?}"),
+        );
+    }
 }
 
 fn report_violations(default: &Node<'_>, violations: &[SchemaViolation]) {
