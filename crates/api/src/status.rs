@@ -102,7 +102,7 @@ impl Status {
             api_version: "v1",
             status: self,
         };
-        crate::json::to_vec(&typed).expect("a status has only strings and numbers")
+        serde_json::to_vec(&typed).expect("a status has only strings and numbers")
     }
 
     pub fn is_not_found(&self) -> bool {

@@ -275,7 +275,7 @@ fn root_paths(exchange: &Exchange<'_>) -> Vec<String> {
 }
 
 fn indented(value: &impl Serialize) -> Response<Body> {
-    let json = setpoint_api::json::to_vec(value).expect("versions and paths are plain strings");
+    let json = serde_json::to_vec(value).expect("versions and paths are plain strings");
     respond::encode(
         Negotiated {
             pretty: true,

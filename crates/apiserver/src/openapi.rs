@@ -188,7 +188,7 @@ fn index(documents: &[V3Document], remote_groups: &RemoteGroups, base_path: &str
     );
     paths.sort_by(|left, right| left.0.cmp(&right.0));
     let paths: Map<String, Value> = paths.into_iter().collect();
-    let json = setpoint_api::json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");
+    let json = serde_json::to_vec(&json!({"paths": paths})).expect("an index is plain strings");
     let mut response = respond::text(StatusCode::OK, json);
     response
         .headers_mut()

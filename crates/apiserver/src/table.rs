@@ -177,7 +177,7 @@ pub(crate) fn metadata_json<'a>(object: &'a Stored, info: &KindInfo) -> Cow<'a, 
             metadata.shift_remove("annotations");
         }
     }
-    let json = setpoint_api::json::to_vec(&metadata);
+    let json = serde_json::to_vec(&metadata);
     Cow::Owned(json.expect("parsed JSON can be serialized"))
 }
 
@@ -224,6 +224,6 @@ pub(crate) fn scale_table(representation: Representation, json: &[u8], now: Time
 }
 
 fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
-    let json = setpoint_api::json::to_vec(value).expect("cells and columns are strings and numbers");
+    let json = serde_json::to_vec(value).expect("cells and columns are strings and numbers");
     out.extend_from_slice(&json);
 }

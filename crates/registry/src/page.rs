@@ -44,7 +44,7 @@ impl Page {
             rv: version,
             start: self.start.clone(),
         };
-        let json = setpoint_api::json::to_vec(&token).expect("a token has only strings and numbers");
+        let json = serde_json::to_vec(&token).expect("a token has only strings and numbers");
         URL_SAFE_NO_PAD.encode(json)
     }
 

@@ -44,7 +44,7 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Err
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
-    let mut writer = Writer::default();
+    let mut writer = Writer::new();
     value.serialize(&mut writer)?;
     Ok(writer.into_bytes())
 }

@@ -325,7 +325,7 @@ fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The number of bytes before the first quote, backslash or control character: eight bytes at a time.
-fn plain_prefix(bytes: &[u8]) -> usize {
+pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let mut length = 0;

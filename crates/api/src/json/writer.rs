@@ -7,9 +7,13 @@ use serde::ser::{
 use serde_json::Error;
 
 use super::RAW_VALUE;
+use super::tokens::plain_prefix;
+
+/// The space reserved for a value, as in `serde_json`.
+const INITIAL_BYTES: usize = 128;
 
 /// A writer of one value.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Writer {
     out: Vec<u8>,
     /// Whether the next string is JSON already: that of a `RawValue`.
@@ -26,6 +30,13 @@ pub(super) struct Compound<'w> {
 }
 
 impl Writer {
+    pub(super) fn new() -> Self {
+        Self {
+            out: Vec::with_capacity(INITIAL_BYTES),
+            is_raw: false,
+        }
+    }
+
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.out
     }
@@ -46,8 +57,20 @@ impl Writer {
     /// Starts the object of an enum's variant.
     fn variant(&mut self, variant: &str) -> Result<(), Error> {
         self.push("{");
-        self.scalar(variant)?;
-        self.push(":");
+        self.string(variant)?;
+        self.out.push(b':');
+        Ok(())
+    }
+
+    /// A string. Only one with characters to escape is left to `serde_json`.
+    fn string(&mut self, text: &str) -> Result<(), Error> {
+        if plain_prefix(text.as_bytes()) < text.len() {
+            return self.scalar(text);
+        }
+        self.out.reserve(text.len() + 2);
+        self.out.push(b'"');
+        self.push(text);
+        self.out.push(b'"');
         Ok(())
     }
 
@@ -61,7 +84,7 @@ impl Compound<'_> {
     /// Separates the next element from the last one.
     fn next(&mut self) {
         if !std::mem::take(&mut self.is_first) {
-            self.writer.push(",");
+            self.writer.out.push(b',');
         }
     }
 
@@ -71,8 +94,8 @@ impl Compound<'_> {
             return Ok(());
         }
         self.next();
-        self.writer.scalar(name)?;
-        self.writer.push(":");
+        self.writer.string(name)?;
+        self.writer.out.push(b':');
         Ok(())
     }
 
@@ -137,7 +160,7 @@ impl<'w> Serializer for &'w mut Writer {
             self.push(value);
             return Ok(());
         }
-        self.scalar(value)
+        self.string(value)
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
@@ -162,7 +185,7 @@ impl<'w> Serializer for &'w mut Writer {
     }
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
-        self.scalar(variant)
+        self.string(variant)
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -294,7 +317,7 @@ impl SerializeMap for Compound<'_> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.writer.push(":");
+        self.writer.out.push(b':');
         value.serialize(&mut *self.writer)
     }
 

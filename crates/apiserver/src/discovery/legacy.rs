@@ -45,9 +45,7 @@ pub(crate) fn json(
             _ => return Err(Box::new(Status::no_such_resource())),
         },
     };
-    Ok(Some(
-        setpoint_api::json::to_vec(&value).expect("discovery is plain data"),
-    ))
+    Ok(Some(serde_json::to_vec(&value).expect("discovery is plain data")))
 }
 
 fn core(core: Option<&Group<'_>>, address: SocketAddr) -> Value {

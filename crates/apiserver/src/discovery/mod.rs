@@ -187,7 +187,7 @@ fn with_etag(headers: &HeaderMap, document: &TaggedJson) -> Response<Body> {
 
 impl TaggedJson {
     pub(crate) fn new(value: &impl Serialize) -> Self {
-        let json = setpoint_api::json::to_vec(value).expect("discovery and schemas are plain data");
+        let json = serde_json::to_vec(value).expect("discovery and schemas are plain data");
         let hash = Sha512::digest(&json)
             .iter()
             .map(|byte| format!("{byte:02X}"))

@@ -42,7 +42,7 @@ pub(crate) fn record_response(record: &mut Record, kind: &Arc<dyn Kind>, respons
         Body::Json(json) => record.set_response_object(json),
         Body::List(list) => record.set_response_object(&list_json(kind, list)),
         Body::Status(status) => {
-            let json = setpoint_api::json::to_vec(status);
+            let json = serde_json::to_vec(status);
             record.set_response_object(&json.expect("a status is strings and numbers"));
         }
         Body::Watch(_) => {}
