@@ -318,7 +318,9 @@ fn only_users_that_are_authorized_for_the_path_reach_the_api_of_the_host() {
             .0,
         201
     );
-    assert_eq!(host.send(account.clone(), "GET", "/clusters", None).status, 200);
+    // The authorizer reads the binding from a cache, which may lag behind the write.
+    let is_allowed = |_| host.send(account.clone(), "GET", "/clusters", None).status == 200;
+    assert!((0..1000).any(is_allowed));
     assert_eq!(host.send(account, "POST", "/clusters", None).status, 403);
 }
 
@@ -377,8 +379,8 @@ fn kubectl_works_below_the_prefix_of_a_cluster() {
     );
     assert!(kubectl.run("auth can-i create pods").contains("yes"));
     assert!(kubectl.run("auth whoami").contains("kubernetes-admin"));
-    assert!(kubectl.run("get --raw /").contains("/openapi/v3"));
-    assert!(kubectl.run("get --raw /readyz").contains("ok"));
+    assert!(kubectl.run("get --raw /clusters/a/").contains("/openapi/v3"));
+    assert!(kubectl.run("get --raw /clusters/a/readyz").contains("ok"));
     let widgets = manifest(dir, "crd.json", &typed_crd().to_string());
     kubectl.run(&format!("create -f {widgets}"));
     kubectl.run("wait --for condition=established crd/widgets.example.com");
