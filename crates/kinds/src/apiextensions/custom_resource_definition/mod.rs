@@ -220,8 +220,11 @@ fn is_same(value: Option<&Tree>, other: Option<&Tree>) -> bool {
     };
     match (value, other) {
         (Some(Tree::Map(map)), Some(Tree::Map(other))) => {
-            let mut keys = map.keys().chain(other.keys());
-            keys.all(|key| is_same(map.get(key), other.get(key)))
+            // Each pair is compared once: twice at every level would take exponential time.
+            let mut pairs = map.iter();
+            let mut added = other.iter().filter(|(key, _)| map.get(key).is_none());
+            pairs.all(|(key, value)| is_same(Some(value), other.get(key)))
+                && added.all(|(_, value)| is_same(None, Some(value)))
         }
         (Some(Tree::List(items)), Some(Tree::List(other))) => {
             let mut pairs = items.iter().zip(other);
@@ -274,5 +277,30 @@ fn add_stored_version(crd: &mut Tree) {
     if !stored.contains(&name) {
         stored.push(name);
         crd.set(&[fields::STATUS, fields::STORED_VERSIONS], stored);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value in a hundred maps.
+    fn nested(value: &str) -> Tree {
+        let depth = 100;
+        let json = format!("{}{value}{}", "{\"properties\":".repeat(depth), "}".repeat(depth));
+        serde_json::from_str(&json).unwrap()
+    }
+
+    #[track_caller]
+    fn check(value: &str, other: &str, expected: bool) {
+        assert_eq!(is_same(Some(&nested(value)), Some(&nested(other))), expected);
+        assert_eq!(is_same(Some(&nested(other)), Some(&nested(value))), expected);
+    }
+
+    #[test]
+    fn deep_schemas_are_compared_in_linear_time() {
+        check(r#"{"type": "object"}"#, r#"{"type": "object"}"#, true);
+        check(r#"{"nullable": false}"#, "{}", true);
+        check(r#"{"type": "object"}"#, "{}", false);
     }
 }
