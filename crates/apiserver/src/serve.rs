@@ -136,7 +136,7 @@ impl Server {
         self.shared.address
     }
 
-    /// Serves until stopped, then gives requests a grace period. Watches end with their [`View`].
+    /// Serves until stopped, then gives requests a grace period. Watches end with their [`View`](crate::View).
     pub fn run(self, stop: CancellationToken) -> ServerFuture {
         Box::pin(self.serve(stop))
     }
