@@ -104,7 +104,7 @@ impl MetricsSource for WebhookMetrics {
             "Time that a call of an admission webhook takes.",
         );
         for (labels, histogram) in &series.durations {
-            let labels = named(["name", "type", "operation", "rejected"], labels);
+            let labels = label_pairs(["name", "type", "operation", "rejected"], labels);
             text.histogram(DURATION, &labels, &histogram.buckets());
         }
         counters(
@@ -145,11 +145,12 @@ fn counters<const N: usize>(
 ) {
     text.family(name, "counter", help);
     for (values, count) in series {
-        text.sample(name, &named(labels, values), count);
+        text.sample(name, &label_pairs(labels, values), count);
     }
 }
 
-fn named<'a, const N: usize>(names: [&'a str; N], values: &'a [String; N]) -> [(&'a str, &'a str); N] {
+/// The labels of a sample: each name with its value.
+fn label_pairs<'a, const N: usize>(names: [&'a str; N], values: &'a [String; N]) -> [(&'a str, &'a str); N] {
     std::array::from_fn(|at| (names[at], values[at].as_str()))
 }
 

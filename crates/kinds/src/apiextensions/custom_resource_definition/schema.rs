@@ -171,11 +171,11 @@ impl<'a> Node<'a> {
     }
 
     fn properties(&self) -> Vec<(&'a str, Node<'a>)> {
-        self.named(fields::PROPERTIES)
+        self.schemas_by_name(fields::PROPERTIES)
     }
 
     /// The schemas of a field by name, sorted.
-    fn named(&self, field: &str) -> Vec<(&'a str, Node<'a>)> {
+    fn schemas_by_name(&self, field: &str) -> Vec<(&'a str, Node<'a>)> {
         let map = self.value.get(field).and_then(Tree::as_map);
         let mut pairs: Vec<(&str, &Tree)> = map.into_iter().flat_map(Map::iter).collect();
         pairs.sort_by_key(|(name, _)| *name);

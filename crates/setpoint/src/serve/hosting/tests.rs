@@ -35,7 +35,7 @@ fn host() -> Arc<Clusters> {
     })
 }
 
-fn named(name: &str) -> ClusterOptions {
+fn options(name: &str) -> ClusterOptions {
     ClusterOptions {
         name: Some(name.to_owned()),
         ..ClusterOptions::default()
@@ -57,12 +57,12 @@ async fn a_deleted_cluster_leaves_nothing_behind() {
     let all = ClusterOptions {
         controllers: vec!["*".to_owned()],
         nodes: 1,
-        ..named("all")
+        ..options("all")
     };
     let created = [
-        handles(&clusters.create(named("plain")).await.unwrap()),
+        handles(&clusters.create(options("plain")).await.unwrap()),
         handles(&clusters.create(all).await.unwrap()),
-        handles(&clusters.fork("plain", named("fork")).unwrap()),
+        handles(&clusters.fork("plain", options("fork")).unwrap()),
     ];
     for (view, caches, registry) in &created {
         assert!(view.strong_count() > 0 && caches.strong_count() > 0 && registry.strong_count() > 0);
@@ -86,8 +86,8 @@ async fn a_deleted_cluster_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_fork_outlives_its_origin() {
     let clusters = host();
-    clusters.create(named("origin")).await.unwrap();
-    let fork = clusters.fork("origin", named("fork")).unwrap();
+    clusters.create(options("origin")).await.unwrap();
+    let fork = clusters.fork("origin", options("fork")).unwrap();
     let revision = clusters.find("origin").unwrap().caches.store().revision();
     clusters.delete("origin").await.unwrap();
     fork.registry.started().await;
@@ -97,8 +97,8 @@ async fn a_fork_outlives_its_origin() {
 #[tokio::test]
 async fn a_name_is_taken_once() {
     let clusters = host();
-    clusters.create(named("a")).await.unwrap();
-    let again = clusters.create(named("a")).await.err().unwrap();
+    clusters.create(options("a")).await.unwrap();
+    let again = clusters.create(options("a")).await.err().unwrap();
     assert!(again.is_already_exists(), "{again:?}");
     let generated = clusters.create(ClusterOptions::default()).await.unwrap();
     assert!(generated.name.starts_with("c-"), "{}", generated.name);

@@ -76,7 +76,7 @@ fn validate(node: &Node<'_>, context: &Context<'_>, checks: &mut RuleChecks) {
     let inner = node.at(fields::NOT).into_iter();
     let inner = inner.chain(junctors.iter().flat_map(|name| node.children(name)));
     inner.for_each(|inner| validate(&inner, &unchecked, checks));
-    for (_, inner) in node.named(fields::DEFINITIONS) {
+    for (_, inner) in node.schemas_by_name(fields::DEFINITIONS) {
         validate(&inner, &unchecked, checks);
     }
     if let Some(items) = node.schema(fields::ITEMS) {
@@ -85,7 +85,7 @@ fn validate(node: &Node<'_>, context: &Context<'_>, checks: &mut RuleChecks) {
     for item in node.children(fields::ITEMS) {
         validate(&item, &context.items(node).without_rules(), checks);
     }
-    for (_, inner) in node.named(fields::DEPENDENCIES) {
+    for (_, inner) in node.schemas_by_name(fields::DEPENDENCIES) {
         if inner.value.as_map().is_some() {
             validate(&inner, &unchecked, checks);
         }
