@@ -6,7 +6,7 @@ use setpoint_registry_api::{Operation, OperationOptions, Review};
 use setpoint_schema::{Pack, Shape, Tree, fields, write_into};
 use setpoint_strategy::Kind;
 
-use crate::matching::{MatchedResource, namespace_of};
+use crate::matching::{MatchedResource, namespace_of, operation_name};
 
 /// The objects of a review in the version of one of its kinds, with the fields that JSON always has, such as `status: {}`
 /// (upstream: `VersionedAttributes`).
@@ -101,13 +101,7 @@ pub(crate) fn request_tree(review: &Review<'_>, matched: &MatchedResource) -> Tr
     ] {
         set_text(&mut request, field, text);
     }
-    let operation = match review.operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
-        Operation::Connect => "CONNECT",
-    };
-    request.set(&[fields::OPERATION], operation);
+    request.set(&[fields::OPERATION], operation_name(review.operation));
     request.set(&[fields::USER_INFO], user_tree(review.user));
     request.set(&[fields::DRY_RUN], review.dry_run);
     if let Some(options) = options_tree(review) {

@@ -9,7 +9,7 @@ use setpoint_schema::Tree;
 
 use super::configuration::{FailurePolicy, Webhook};
 use super::object_versions::ObjectVersions;
-use super::review_body;
+use crate::admission_request::request_tree;
 use crate::chain::AccessChecker;
 use crate::expressions::{Inputs, RequestAuthorizer};
 use crate::matching::MatchedResource;
@@ -27,7 +27,7 @@ pub(super) fn hold(
     }
     let objects = ObjectVersions::write(review, matched)?;
     let (object, old_object) = (parse(&objects.object)?, parse(&objects.old_object)?);
-    let request = parse(&review_body::write_request(review, matched))?.unwrap_or_default();
+    let request = request_tree(review, matched);
     let authorizer = RequestAuthorizer::new(review, access.cloned());
     let inputs = Inputs {
         object: object.as_ref(),
