@@ -19,6 +19,7 @@ use setpoint_api::GroupResource;
 use setpoint_registry_api::Review;
 
 use crate::matching::MatchCriteria;
+use compile::PolicyParts;
 use params::{ParamKind, ParamRef};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -49,12 +50,25 @@ enum FailurePolicy {
     Ignore,
 }
 
-/// What every policy has besides its expressions.
+/// What every policy has besides its own expressions.
 trait Policy {
-    fn name(&self) -> &str;
-    fn criteria(&self) -> &MatchCriteria;
-    fn param_kind(&self) -> Option<&ParamKind>;
-    fn failure_policy(&self) -> FailurePolicy;
+    fn parts(&self) -> &PolicyParts;
+
+    fn name(&self) -> &str {
+        &self.parts().name
+    }
+
+    fn criteria(&self) -> &MatchCriteria {
+        &self.parts().criteria
+    }
+
+    fn param_kind(&self) -> Option<&ParamKind> {
+        self.parts().param_kind.as_ref()
+    }
+
+    fn failure_policy(&self) -> FailurePolicy {
+        self.parts().failure_policy
+    }
 }
 
 /// What every binding has.

@@ -3,11 +3,9 @@
 use serde::Deserialize;
 use setpoint_kinds::admissionregistration::expressions::{Compiler, OptionalVariables, ResultType};
 
+use super::super::Policy;
 use super::super::compile::{Metadata, PolicyParts, PolicySpec};
-use super::super::params::ParamKind;
-use super::super::{FailurePolicy, Policy};
 use crate::expressions::CompiledExpression;
-use crate::matching::MatchCriteria;
 
 /// A compiled policy. It is a view of the stored object.
 #[derive(Debug, Default, Deserialize)]
@@ -90,19 +88,7 @@ impl From<PolicyObject> for MutatingPolicy {
 }
 
 impl Policy for MutatingPolicy {
-    fn name(&self) -> &str {
-        &self.parts.name
-    }
-
-    fn criteria(&self) -> &MatchCriteria {
-        &self.parts.criteria
-    }
-
-    fn param_kind(&self) -> Option<&ParamKind> {
-        self.parts.param_kind.as_ref()
-    }
-
-    fn failure_policy(&self) -> FailurePolicy {
-        self.parts.failure_policy
+    fn parts(&self) -> &PolicyParts {
+        &self.parts
     }
 }
