@@ -6,10 +6,10 @@ use setpoint_api::{Gvk, Status};
 use setpoint_registry_api::Review;
 use setpoint_schema::Tree;
 
-use crate::admission_request::{VersionedObjects, request_tree};
+use crate::admission_request::VersionedObjects;
 use crate::chain::AccessChecker;
 use crate::expressions::{Inputs, RequestAuthorizer};
-use crate::matching::{MatchedResource, find_namespace};
+use crate::matching::find_namespace;
 
 use super::params::Param;
 
@@ -75,9 +75,4 @@ impl ReviewObjects {
             authorizer: &self.authorizer,
         }
     }
-}
-
-/// The AdmissionRequest for a matched resource.
-pub(super) fn request(review: &Review<'_>, matched: &MatchedResource) -> Tree {
-    request_tree(review, matched)
 }

@@ -12,8 +12,9 @@ use setpoint_schema::Tree;
 
 use super::bindings::{self, ConfigurationError, Invocation, Matches, PolicyResources};
 use super::compile::PolicyBinding;
-use super::objects::{ReviewObjects, request};
+use super::objects::ReviewObjects;
 use super::{Binding, FailurePolicy, Policy, is_exempt, resource};
+use crate::admission_request::request_tree;
 use crate::chain::{AccessChecker, Plugin};
 use crate::review::forbidden;
 use compiled::MutatingPolicy;
@@ -83,7 +84,7 @@ impl MutatingAdmissionPolicy {
         errors: &mut Errors,
     ) -> Result<(), Status> {
         let policy = &invocation.policy;
-        let request = request(review, &invocation.matched);
+        let request = request_tree(review, &invocation.matched);
         objects.add_version(review, &invocation.matched.kind)?;
         let inputs = objects.inputs(&invocation.matched.kind, &request, invocation.param.as_ref());
         match policy.parts.conditions.evaluate(&inputs, &policy.parts.variables) {

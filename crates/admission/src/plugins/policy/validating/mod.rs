@@ -12,8 +12,9 @@ use setpoint_registry_api::Review;
 
 use super::bindings::{self, ConfigurationError, Invocation, PolicyResources};
 use super::compile::PolicyBinding;
-use super::objects::{ReviewObjects, request};
+use super::objects::ReviewObjects;
 use super::{Binding, FailurePolicy, Policy, is_exempt, resource};
+use crate::admission_request::request_tree;
 use crate::chain::{AccessChecker, Plugin};
 use crate::review::forbidden;
 use audit::AuditAnnotations;
@@ -110,7 +111,7 @@ impl Outcome {
             });
             return;
         }
-        let request = request(review, matched);
+        let request = request_tree(review, matched);
         let evaluation = evaluate(policy, &objects.inputs(&matched.kind, &request, param.as_ref()));
         for (index, decision) in evaluation.decisions.iter().enumerate() {
             self.act(policy, binding, index, decision);
