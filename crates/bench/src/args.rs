@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Api(ApiArgs),
     /// Measure the controllers: a large rollout, large deletions, and an idle cluster.
     Controllers(ControllersArgs),
+    /// Measure the scheduler: CPU time per pod from its creation to its binding, and of the binding alone.
+    Scheduling(SchedulingArgs),
     /// The null server, a child process of `api`.
     #[command(hide = true)]
     NullServer(NullServerArgs),
@@ -85,6 +87,30 @@ pub(crate) struct ControllersArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these workloads, comma-separated: rollout, namespace, collection, idle.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+}
+
+/// `setpoint-bench scheduling`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchedulingArgs {
+    /// The server's binary [default: the file `setpoint` beside this program].
+    #[arg(long)]
+    pub(crate) setpoint: Option<PathBuf>,
+    /// The directory of the servers' data. It must be on the disk to measure, not in memory.
+    #[arg(long, default_value = "target/bench-data")]
+    pub(crate) dir: PathBuf,
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) nodes: u64,
+    #[arg(long, default_value_t = 50_000)]
+    pub(crate) pods: u64,
+    /// The number of parallel scheduling cycles [default: the scheduler's own].
+    #[arg(long)]
+    pub(crate) workers: Option<u32>,
+    /// A tenth of the nodes and pods, for a rough measurement.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these workloads, comma-separated: plain, anti-affinity, spread, preemption, churn.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }

@@ -5,8 +5,8 @@
 //! stack. JSON lines go to standard output, one object per measurement; a summary with the goals goes to standard error.
 //!
 //! No other crate may depend on this one, and it connects to the loopback interface only. Start reading at [`store::run`]
-//! for the store, at [`api::run`] for the server and at [`controllers::run`] for the controllers. `docs/performance.md`
-//! describes each line.
+//! for the store, at [`api::run`] for the server, at [`controllers::run`] for the controllers and at [`scheduling::run`] for
+//! the scheduler. `docs/performance.md` describes each line.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,6 +25,7 @@ mod null_server;
 mod paired_rounds;
 mod processes;
 mod report;
+mod scheduling;
 mod statistics;
 mod store;
 
@@ -41,6 +42,7 @@ fn main() -> anyhow::Result<()> {
         Command::Store(args) => store::run(&args),
         Command::Api(args) => api::run(&args),
         Command::Controllers(args) => controllers::run(&args),
+        Command::Scheduling(args) => scheduling::run(&args),
         Command::NullServer(args) => null_server::run(&args),
         Command::StoreMemory(args) => store::memory::run_child(&args),
     }

@@ -20,6 +20,11 @@ pub(crate) const STRATEGIC: Encoding = Encoding {
     ..Encoding::JSON
 };
 
+pub(crate) const MERGE: Encoding = Encoding {
+    content: "application/merge-patch+json",
+    ..Encoding::JSON
+};
+
 impl Encoding {
     pub(crate) const JSON: Encoding = Encoding {
         content: "application/json",

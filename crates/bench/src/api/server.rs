@@ -34,6 +34,8 @@ pub(crate) enum ServerComponents {
     Nodes(u64),
     /// The API server only, to measure it without controllers.
     ApiOnly,
+    /// The API server and the scheduler, with so many workers or its default.
+    Scheduler { workers: Option<u32> },
     /// The API server only, in memory, which hosts further clusters.
     Host,
 }
@@ -69,6 +71,14 @@ impl Server {
             ServerComponents::ShortHistory => drop(command.args(["--keep-history", "1s"])),
             ServerComponents::Nodes(nodes) => drop(command.args(["--nodes", &nodes.to_string()])),
             ServerComponents::ApiOnly => drop(command.args(["--controllers", "none", "--nodes", "0"])),
+            ServerComponents::Scheduler { workers } => {
+                command.args(["--controllers", "scheduler", "--nodes", "0"]);
+                if let Some(workers) = workers {
+                    let path = dir.join("scheduler.yaml");
+                    std::fs::write(&path, scheduler_config(workers))?;
+                    command.arg("--scheduler-config").arg(path);
+                }
+            }
             ServerComponents::Host => drop(command.args([
                 "--controllers",
                 "none",
@@ -129,6 +139,13 @@ impl Server {
         ensure!(status.success(), "the server exited with {status}");
         Ok(())
     }
+}
+
+/// A KubeSchedulerConfiguration with so many parallel scheduling cycles.
+fn scheduler_config(workers: u32) -> String {
+    format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: {workers}\n"
+    )
 }
 
 /// A new directory for one server, removed with the returned handle.

@@ -2,7 +2,7 @@
 //!
 //! One file per workload; `api_client.rs` sends requests and waits, `writes.rs` counts the resulting writes.
 
-mod api_client;
+pub(crate) mod api_client;
 mod collection;
 mod idle;
 mod namespace;
