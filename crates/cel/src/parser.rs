@@ -14,7 +14,6 @@ use crate::lexer::{Token, TokenSpan, tokenize};
 use crate::macros;
 use crate::source::{CompileError, Issue, NO_POSITION};
 
-use expected::EXPRESSION_START;
 pub use identifier::is_identifier;
 pub(crate) use identifier::{is_reserved, is_word_reserved};
 
@@ -273,15 +272,8 @@ impl Parser {
                 let selected = self.selection(operand, offset)?;
                 operand = self.bounded(selected)?;
             } else if self.take_symbol("[") {
+                self.check_start(&["?"])?;
                 let is_optional = self.take_symbol("?");
-                if self.current().token == Token::End && !is_optional {
-                    let expected = EXPRESSION_START.replacen("'!', ", "'!', '?', ", 1);
-                    let offset = self.offset();
-                    return self.fail(
-                        offset,
-                        format!("Syntax error: mismatched input '<EOF>' expecting {expected}"),
-                    );
-                }
                 let index = self.expression()?;
                 self.expect_symbol("]")?;
                 let function = if is_optional {
@@ -345,6 +337,7 @@ impl Parser {
         if self.take_symbol(end) {
             return Some(all);
         }
+        self.check_start(&[end])?;
         loop {
             all.push(self.expression()?);
             if !self.take_symbol(",") {
@@ -355,7 +348,7 @@ impl Parser {
     }
 
     fn primary(&mut self) -> Option<Expr> {
-        let TokenSpan { token, offset, text } = self.current().clone();
+        let TokenSpan { token, offset, .. } = self.current().clone();
         self.at += 1;
         let literal = match token {
             Token::Symbol("-") => return self.negative_literal(offset),
@@ -384,16 +377,7 @@ impl Parser {
             },
             Token::Symbol(_) | Token::End => {
                 self.at -= 1;
-                let next = self.tokens.get(self.at + 1).map(|next| &next.token);
-                let what = match next {
-                    Some(Token::Symbol("[" | "{" | "(" | "." | "-" | "!")) => "extraneous",
-                    None | Some(Token::Symbol(_) | Token::End) => "mismatched",
-                    Some(_) => "extraneous",
-                };
-                return self.fail(
-                    offset,
-                    format!("Syntax error: {what} input '{text}' expecting {EXPRESSION_START}"),
-                );
+                return self.fail_at_start(&[]);
             }
         };
         Some(self.literal(offset, literal))

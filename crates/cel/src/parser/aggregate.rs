@@ -51,6 +51,11 @@ impl Parser {
 
     pub(super) fn list(&mut self, offset: usize) -> Option<Expr> {
         let mut items = Vec::new();
+        self.check_start(&["]", ",", "?"])?;
+        if self.take_symbol(",") {
+            self.expect_symbol("]")?;
+            return Some(self.node(offset, ExprKind::List(items)));
+        }
         while !self.take_symbol("]") {
             let optional = self.take_symbol("?");
             let value = self.expression()?;
@@ -64,6 +69,11 @@ impl Parser {
 
     pub(super) fn map(&mut self, offset: usize) -> Option<Expr> {
         let mut entries = Vec::new();
+        self.check_start(&["}", ",", "?"])?;
+        if self.take_symbol(",") {
+            self.expect_symbol("}")?;
+            return Some(self.node(offset, ExprKind::Map(entries)));
+        }
         while !self.take_symbol("}") {
             let optional = self.take_symbol("?");
             let key = self.expression()?;
