@@ -1,89 +1,11 @@
-//! The AdmissionRequest of a review and its objects, as JSON shows them: for expressions and webhooks.
+//! The AdmissionRequest of a review, as JSON shows it: for expressions and webhooks.
 
 use setpoint_api::options::{DeleteOptions, DeletionPropagation, FieldValidation, WriteOptions};
-use setpoint_api::{Gvk, Gvr, Status, User};
+use setpoint_api::{Gvk, Gvr, User};
 use setpoint_registry_api::{Operation, OperationOptions, Review};
-use setpoint_schema::{Pack, Shape, Tree, fields, write_into};
-use setpoint_strategy::Kind;
+use setpoint_schema::{Tree, fields};
 
 use crate::matching::{MatchedResource, namespace_of, operation_name};
-
-/// The objects of a review in the version of one of its kinds, with the fields that JSON always has, such as `status: {}`
-/// (upstream: `VersionedAttributes`).
-#[derive(Debug)]
-pub(crate) struct VersionedObjects {
-    pub(crate) object: Option<Tree>,
-    pub(crate) old_object: Option<Tree>,
-}
-
-impl VersionedObjects {
-    /// The objects of the review in the version that the matching rule names.
-    pub(crate) fn new(review: &Review<'_>, kind: &Gvk) -> Result<Self, Status> {
-        let form = ObjectForm::find(review, kind);
-        let object = review.object.as_deref().map(|object| form.to_json(object));
-        Ok(Self {
-            object: object.transpose()?,
-            old_object: old_object(review, &form)?,
-        })
-    }
-}
-
-fn old_object(review: &Review<'_>, form: &ObjectForm) -> Result<Option<Tree>, Status> {
-    if let Some(body) = review.old_body {
-        return form.to_json(body).map(Some);
-    }
-    let Some(old) = review.old else { return Ok(None) };
-    match form {
-        ObjectForm::Kind(kind) if kind.info().is_storage_version() && !kind.info().is_custom => {
-            old.decode().map(Some).map_err(Status::internal)
-        }
-        form => review.decode_old().map(|old| form.to_json(&old)).transpose(),
-    }
-}
-
-/// How objects of a kind are written.
-pub(crate) enum ObjectForm {
-    /// A version of the reviewed resource.
-    Kind(std::sync::Arc<dyn Kind>),
-    /// The body of a subresource.
-    Body(&'static Shape),
-    /// A kind without a known shape: it is written as it is.
-    Unknown,
-}
-
-impl ObjectForm {
-    pub(crate) fn find(review: &Review<'_>, kind: &Gvk) -> Self {
-        let served = review.find_kind(&kind.api_version(), &kind.kind);
-        match served.filter(|served| served.info().storage == review.kind.storage) {
-            Some(served) => Self::Kind(served),
-            None => Pack::builtin()
-                .shape_of(&kind.group, &kind.version, &kind.kind)
-                .map_or(Self::Unknown, Self::Body),
-        }
-    }
-
-    /// An object under review, which is in normal form and in the storage version, as JSON shows it.
-    pub(crate) fn to_json(&self, object: &Tree) -> Result<Tree, Status> {
-        match self {
-            Self::Kind(kind) => {
-                let converted = kind.tree_to_request_version(object);
-                let object = converted.as_ref().unwrap_or(object);
-                match kind.info().is_custom {
-                    true => Ok(object.clone()),
-                    false => rewrite(kind.shape(), object),
-                }
-            }
-            Self::Body(shape) => rewrite(shape, object),
-            Self::Unknown => Ok(object.clone()),
-        }
-    }
-}
-
-fn rewrite(shape: &Shape, object: &Tree) -> Result<Tree, Status> {
-    let mut json = Vec::new();
-    write_into(shape, object, &mut json);
-    serde_json::from_slice(&json).map_err(Status::internal)
-}
 
 /// The AdmissionRequest without the objects and without a uid. Fields that are empty are absent, as in JSON.
 pub(crate) fn request_tree(review: &Review<'_>, matched: &MatchedResource) -> Tree {

@@ -22,7 +22,8 @@ pub trait Plugin: Debug + Send + Sync {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    /// The plugin as one that waits, if it is one. Then its own `mutate` and `validate` are not called.
+    /// The plugin as one that may wait, if it is one. Its own `mutate` and `validate` are called only for reviews in which
+    /// it does not have to.
     fn waiting(&self) -> Option<&dyn WaitingPlugin> {
         None
     }
@@ -38,9 +39,9 @@ pub trait Plugin: Debug + Send + Sync {
     }
 }
 
-/// A plugin that calls other servers. All others are called without a future of their own.
+/// A plugin that may have to wait for other servers. All others are called without a future of their own.
 pub trait WaitingPlugin: Debug + Send + Sync {
-    /// Whether the review may concern the plugin. It is called for every write and must be cheap.
+    /// Whether the plugin may have to wait in this review. It is called for every write and must be cheap.
     fn concerns(&self, review: &Review<'_>) -> bool;
 
     /// May change the object.
@@ -63,6 +64,9 @@ pub struct Config {
     pub node_port_range: (u16, u16),
     /// Whether NodeRestriction is on.
     pub node_restriction: bool,
+    /// Whether nodes that are created ready are tainted until the node lifecycle controller removes the taint, as
+    /// Kubernetes does. A process that schedules pods without that controller could use no node.
+    pub taints_ready_nodes: bool,
     /// Authorization checks for plugins; without it all users are allowed everything.
     pub access: Option<Arc<dyn AccessChecker>>,
     /// Calls admission webhooks; without it none is called.
@@ -160,6 +164,7 @@ impl Default for Config {
             service_cidr: "10.0.0.0/24".parse().expect("the text is a CIDR"),
             node_port_range: (30_000, 32_767),
             node_restriction: false,
+            taints_ready_nodes: false,
             access: None,
             webhooks: None,
             enabled: Vec::new(),
@@ -230,7 +235,7 @@ impl Chain {
                     Some(waiting) if plugin.mutates(review.operation) && waiting.concerns(review) => {
                         return Ok(Some(index));
                     }
-                    None if plugin.mutates(review.operation) => plugin.mutate(review)?,
+                    _ if plugin.mutates(review.operation) => plugin.mutate(review)?,
                     _ => {}
                 }
             }
@@ -257,8 +262,7 @@ impl Chain {
         for (index, plugin) in self.plugins.iter().enumerate().skip(start) {
             match plugin.waiting() {
                 Some(waiting) if waiting.concerns(review) => return Ok(Some(index)),
-                Some(_) => {}
-                None => plugin.validate(review)?,
+                _ => plugin.validate(review)?,
             }
         }
         Ok(None)

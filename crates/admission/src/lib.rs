@@ -13,6 +13,7 @@ pub mod chain;
 mod admission_request;
 mod expressions;
 mod matching;
+mod object_form;
 mod plugins;
 
 mod policy_types;

@@ -136,3 +136,18 @@ async fn a_new_node_is_tainted_until_it_is_ready() {
     let created = cluster.create("nodes /ready", ready).await.unwrap();
     assert_eq!(created["spec"].get("taints"), None);
 }
+
+#[tokio::test]
+async fn without_a_scheduler_a_node_that_is_created_ready_is_tainted() {
+    let config = Config {
+        taints_ready_nodes: true,
+        ..Config::default()
+    };
+    let cluster = Cluster::start(&config).await;
+    let ready = r#"{"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
+    let created = cluster.create("nodes /ready", ready).await.unwrap();
+    assert_eq!(
+        created["spec"]["taints"],
+        json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    );
+}

@@ -3,12 +3,19 @@
 //! The grammar is that of the language's specification
 //! (<https://github.com/google/cel-spec/blob/master/doc/langdef.md>) with optional syntax (`a.?b`, `a[?0]`, `[?a]`).
 
+mod aggregate;
+mod expected;
+mod identifier;
+
 use std::sync::Arc;
 
-use crate::ast::{Call, Expr, ExprKind, ListItem, Literal, MapEntry, Select, Struct, StructField, operator};
+use crate::ast::{Call, Expr, ExprKind, Literal, Select, operator};
 use crate::lexer::{Token, TokenSpan, tokenize};
 use crate::macros;
 use crate::source::{CompileError, Issue, NO_POSITION};
+
+pub use identifier::is_identifier;
+pub(crate) use identifier::{is_reserved, is_word_reserved};
 
 /// The longest source, in characters.
 const MAX_SOURCE: usize = 100_000;
@@ -16,56 +23,6 @@ const MAX_SOURCE: usize = 100_000;
 const MAX_DEPTH: usize = 100;
 /// How deep the tree may be. A chain such as `a + b + c` is as deep as it is long.
 const MAX_TREE_DEPTH: usize = 250;
-
-const RESERVED: [&str; 18] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-    "in",
-];
-
-/// What an expression may begin with, as errors list it.
-const EXPRESSION_START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-/// Words that are values.
-const LITERALS: [&str; 3] = ["true", "false", "null"];
-
-/// Whether a word is reserved by the language, so that it cannot be an identifier.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    RESERVED.contains(&word)
-}
-
-/// The same, including the words that are values.
-pub(crate) fn is_word_reserved(word: &str) -> bool {
-    is_reserved(word) || LITERALS.contains(&word)
-}
-
-/// Whether a name can be that of a variable.
-///
-/// ```
-/// # use setpoint_cel::is_identifier;
-/// assert!(is_identifier("_replicas2"));
-/// assert!(!is_identifier("namespace"));
-/// ```
-pub fn is_identifier(name: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let starts_well = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
-    starts_well && name.bytes().all(is_word) && !is_word_reserved(name)
-}
 
 /// A parsed expression and the number of its nodes.
 #[derive(Debug)]
@@ -192,42 +149,6 @@ impl Parser {
         found
     }
 
-    fn expect_symbol(&mut self, symbol: &str) -> Option<()> {
-        if self.take_symbol(symbol) {
-            return Some(());
-        }
-        let (offset, text) = (self.offset(), self.current().text.clone());
-        let next = self.tokens.get(self.at + 1).map(|next| &next.token);
-        let is_end = self.current().token == Token::End;
-        let message = match (symbol, next) {
-            (_, Some(Token::Symbol(next))) if *next == symbol => {
-                format!("extraneous input '{text}' expecting {}", expected_set(symbol))
-            }
-            (")", _) if is_end => format!("missing '{symbol}' at '{text}'"),
-            (":", _) if !is_end => format!("missing '{symbol}' at '{text}'"),
-            _ => format!("mismatched input '{text}' expecting {}", expected_set(symbol)),
-        };
-        self.fail(offset, format!("Syntax error: {message}"))
-    }
-
-    fn expect_end(&mut self) -> bool {
-        if self.current().token == Token::End {
-            return true;
-        }
-        let (offset, text) = (self.offset(), self.current().text.clone());
-        let next = self.tokens.get(self.at + 1).map(|next| &next.token);
-        let what = if next == Some(&Token::End) {
-            "extraneous"
-        } else {
-            "mismatched"
-        };
-        self.fail::<()>(
-            offset,
-            format!("Syntax error: {what} input '{text}' expecting <EOF>"),
-        )
-        .is_some()
-    }
-
     fn take_operator(&mut self, operators: Operators) -> Option<&'static str> {
         let found = operators.iter().find(|(symbol, _)| self.is_symbol(symbol))?;
         self.at += 1;
@@ -351,15 +272,8 @@ impl Parser {
                 let selected = self.selection(operand, offset)?;
                 operand = self.bounded(selected)?;
             } else if self.take_symbol("[") {
+                self.check_start(&["?"])?;
                 let is_optional = self.take_symbol("?");
-                if self.current().token == Token::End && !is_optional {
-                    let expected = EXPRESSION_START.replacen("'!', ", "'!', '?', ", 1);
-                    let offset = self.offset();
-                    return self.fail(
-                        offset,
-                        format!("Syntax error: mismatched input '<EOF>' expecting {expected}"),
-                    );
-                }
                 let index = self.expression()?;
                 self.expect_symbol("]")?;
                 let function = if is_optional {
@@ -423,6 +337,7 @@ impl Parser {
         if self.take_symbol(end) {
             return Some(all);
         }
+        self.check_start(&[end])?;
         loop {
             all.push(self.expression()?);
             if !self.take_symbol(",") {
@@ -433,7 +348,7 @@ impl Parser {
     }
 
     fn primary(&mut self) -> Option<Expr> {
-        let TokenSpan { token, offset, text } = self.current().clone();
+        let TokenSpan { token, offset, .. } = self.current().clone();
         self.at += 1;
         let literal = match token {
             Token::Symbol("-") => return self.negative_literal(offset),
@@ -462,16 +377,7 @@ impl Parser {
             },
             Token::Symbol(_) | Token::End => {
                 self.at -= 1;
-                let next = self.tokens.get(self.at + 1).map(|next| &next.token);
-                let what = match next {
-                    Some(Token::Symbol("[" | "{" | "(" | "." | "-" | "!")) => "extraneous",
-                    None | Some(Token::Symbol(_) | Token::End) => "mismatched",
-                    Some(_) => "extraneous",
-                };
-                return self.fail(
-                    offset,
-                    format!("Syntax error: {what} input '{text}' expecting {EXPRESSION_START}"),
-                );
+                return self.fail_at_start(&[]);
             }
         };
         Some(self.literal(offset, literal))
@@ -501,86 +407,6 @@ impl Parser {
             return self.struct_literal(type_name);
         }
         Some(self.ident(offset, name))
-    }
-
-    /// The dotted name before an opening brace, if this is a struct literal.
-    fn struct_type(&mut self, first: &str) -> Option<String> {
-        let mut name = first.to_owned();
-        let mut at = self.at;
-        loop {
-            match (&self.tokens.get(at)?.token, &self.tokens.get(at + 1)?.token) {
-                (Token::Symbol("{"), _) => {
-                    self.at = at + 1;
-                    return Some(name);
-                }
-                (Token::Symbol("."), Token::Ident(next)) => {
-                    name = format!("{name}.{next}");
-                    at += 2;
-                }
-                _ => return None,
-            }
-        }
-    }
-
-    fn struct_literal(&mut self, type_name: String) -> Option<Expr> {
-        let offset = self.tokens[self.at - 1].offset;
-        let mut fields = Vec::new();
-        while !self.take_symbol("}") {
-            let optional = self.take_symbol("?");
-            let name = self.field_name()?;
-            let field_offset = self.offset();
-            self.expect_symbol(":")?;
-            fields.push(StructField {
-                name,
-                offset: field_offset,
-                value: self.expression()?,
-                optional,
-            });
-            if !self.take_symbol(",") && !self.is_symbol("}") {
-                self.expect_symbol("}")?;
-            }
-        }
-        let literal = Struct {
-            type_name: type_name.into(),
-            fields,
-        };
-        Some(self.node(offset, ExprKind::Struct(Box::new(literal))))
-    }
-
-    fn list(&mut self, offset: usize) -> Option<Expr> {
-        let mut items = Vec::new();
-        while !self.take_symbol("]") {
-            let optional = self.take_symbol("?");
-            let value = self.expression()?;
-            items.push(ListItem { value, optional });
-            if !self.take_symbol(",") && !self.is_symbol("]") {
-                self.expect_symbol("]")?;
-            }
-        }
-        Some(self.node(offset, ExprKind::List(items)))
-    }
-
-    fn map(&mut self, offset: usize) -> Option<Expr> {
-        let mut entries = Vec::new();
-        while !self.take_symbol("}") {
-            let optional = self.take_symbol("?");
-            let key = self.expression()?;
-            self.expect_symbol(":")?;
-            let value = self.expression()?;
-            entries.push(MapEntry { key, value, optional });
-            if !self.take_symbol(",") && !self.is_symbol("}") {
-                self.expect_symbol("}")?;
-            }
-        }
-        Some(self.node(offset, ExprKind::Map(entries)))
-    }
-}
-
-/// A closing bracket, as errors list it with what else may be there.
-fn expected_set(symbol: &str) -> String {
-    match symbol {
-        "]" | "}" => format!("{{'{symbol}', ','}}"),
-        _ => format!("'{symbol}'"),
     }
 }
 

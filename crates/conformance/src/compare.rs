@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::normalize::{NormalizedResponse, sort_unordered};
+use crate::normalize::{NormalizedResponse, sort_unordered, without_descriptions};
 
 /// A difference between two responses.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,10 @@ pub fn responses(
     let arranged = |body: &Value| {
         let mut body = without(body, ignored);
         sort_unordered(&mut body);
-        body
+        match body {
+            Value::String(text) => json!(without_descriptions(&text)),
+            body => body,
+        }
     };
     values(
         "/body",

@@ -19,6 +19,9 @@ pub const API_ONLY: &[&str] = &["--memory", "--controllers", "none", "--nodes", 
 const TOKEN: &str = "recordings";
 const TOKENS: &str = "tokens.csv";
 
+/// The key that signs service account tokens: RSA, as that of the recorded server. Only tests use it.
+const SIGNING_KEY: &str = include_str!("../../auth/src/keys/testdata/rsa.pem");
+
 /// A running `setpoint up`.
 #[derive(Debug)]
 pub struct Server {
@@ -34,11 +37,15 @@ impl Server {
         let dir = tempfile::tempdir()?;
         let tokens = dir.path().join(TOKENS);
         fs::write(&tokens, format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
+        let signing_key = dir.path().join("service-account.key");
+        fs::write(&signing_key, SIGNING_KEY)?;
         let mut process = Command::new(program)
             .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(dir.path())
             .arg("--token-auth-file")
             .arg(tokens)
+            .arg("--service-account-signing-key-file")
+            .arg(signing_key)
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

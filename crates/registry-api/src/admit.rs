@@ -1,7 +1,7 @@
 //! Admission: the interface for rules that look at other objects before a write.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,9 @@ pub trait Admit: Send + Sync {
 
 /// The pending decision of an admission chain: webhooks have to be called first.
 pub type AdmitFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
+
+/// A pending conversion of an object to another version.
+pub type ConversionFuture<'a> = Pin<Box<dyn Future<Output = Result<Tree, Status>> + Send + 'a>>;
 
 /// A write under review by admission (upstream: `admission.Attributes`).
 pub struct Review<'a> {
@@ -75,6 +78,14 @@ pub trait ObjectReader: Caches {
 
     /// The kinds that are served now.
     fn served_kinds(&self) -> Arc<Kinds>;
+
+    /// Converts an object of a custom kind, in any version of it, to the version of this kind. It waits if only a webhook
+    /// can convert it.
+    fn convert_object<'a>(&'a self, kind: &'a Arc<dyn Kind>, object: &'a Tree) -> ConversionFuture<'a> {
+        let mut object = object.clone();
+        let converted = kind.adopt_prepared(&mut object);
+        Box::pin(ready(converted.map(|()| object).map_err(Status::internal)))
+    }
 }
 
 /// The operation on the object.

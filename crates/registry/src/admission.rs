@@ -9,11 +9,12 @@ use jiff::Timestamp;
 use setpoint_api::options::{DeleteOptions, WriteOptions};
 use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{
-    ObjectReader, Operation, OperationOptions, ReinvocationContext, Review, SideWrite,
+    ConversionFuture, ObjectReader, Operation, OperationOptions, ReinvocationContext, Review, SideWrite,
 };
 use setpoint_schema::Tree;
-use setpoint_strategy::{Kinds, Subresource, SubresourceKind, meta};
+use setpoint_strategy::{Kind, Kinds, Subresource, SubresourceKind, meta};
 
+use crate::conversion::ConversionError;
 use crate::metrics::AdmissionStep;
 use crate::owner_references::{self, Phase};
 use crate::registry::Registry;
@@ -47,6 +48,19 @@ impl ObjectReader for Registry {
 
     fn served_kinds(&self) -> Arc<Kinds> {
         self.kinds()
+    }
+
+    fn convert_object<'a>(&'a self, kind: &'a Arc<dyn Kind>, object: &'a Tree) -> ConversionFuture<'a> {
+        Box::pin(async move {
+            let Some(conversion) = kind.webhook_conversion() else {
+                let mut object = object.clone();
+                kind.adopt_prepared(&mut object).map_err(Status::internal)?;
+                return Ok(object);
+            };
+            let version = kind.info().gvk.api_version();
+            let converted = self.conversions.convert_tree(conversion, object, &version).await;
+            converted.map_err(ConversionError::into_write_error)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_schema::apply::{
     self, Conflicts, Error, FieldManager, FieldSet, Force, SCALE_VERSION, VersionConverter,
 };
-use setpoint_schema::{Map, Shape, Tree};
+use setpoint_schema::{Map, Shape, Tree, fields};
 use setpoint_strategy::{Kind, SubresourceKind, meta};
 
 use setpoint_api::Status;
@@ -40,9 +40,24 @@ fn update_in_version(
 ) {
     let nothing = Tree::Map(Map::default());
     let shape = context.kind.shape();
+    if !is_tracked(context, shape, object) {
+        match old.and_then(|old| meta::find(old, fields::MANAGED_FIELDS)) {
+            Some(before) => meta::set(object, fields::MANAGED_FIELDS, before.clone()),
+            None => meta::clear(object, fields::MANAGED_FIELDS),
+        }
+        return;
+    }
     with_manager(context, options, |manager| {
         apply::update(old.unwrap_or(&nothing), object, shape, manager);
     });
+}
+
+/// Whether the fields of an object can be owned. Validation rejects values of a wrong type, except in the fields that the
+/// write resets: the status of a custom object, or in a write of the status the rest. With one of those upstream leaves the
+/// managers as they are.
+fn is_tracked(context: &RequestContext<'_>, shape: &Shape, object: &Tree) -> bool {
+    let info = context.kind_info();
+    !info.is_custom || !info.has_status() || apply::is_typed(shape, object)
 }
 
 /// Merges an applied configuration into the live object.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use setpoint_api::field::Errors;
+use setpoint_api::status::StatusCause;
 use setpoint_api::{ApiVerb, AuditAnnotation, GroupResource, Key, Status, Stored, Target, User};
 use setpoint_strategy::{Kind, KindInfo, RequestFacts};
 
@@ -138,7 +139,15 @@ impl<'a> RequestContext<'a> {
             .for_each(|warning| self.add_warning(warning));
         match errors.is_empty() {
             true => Ok(()),
-            false => Err(Status::invalid(self.kind.stored_kind(), name, &errors.into_vec())),
+            false => {
+                let errors = errors.into_vec();
+                let mut status = Status::invalid(self.kind.stored_kind(), name, &errors);
+                if self.kind_info().rules.upstream.repeats_causes {
+                    let causes = errors.iter().map(StatusCause::from).collect();
+                    status.details.get_or_insert_default().causes = causes;
+                }
+                Err(status)
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //! * a duplicate field is reported once, and the later value counts (an object is merged into the earlier one);
 //! * null means unset and is removed;
 //! * the first value of a wrong type is kept as [`PruneErrors::type_error`], in the text of the reference server, unless
-//!   a type with its own `UnmarshalJSON` (a time, a quantity) rejects its value later on;
+//!   a type with its own `UnmarshalJSON` (a time, a quantity, `items` of a schema) rejects its value later on;
 //! * times get their canonical form, quantities become strings.
 //!
 //! Raw JSON is not inspected. Names are case-sensitive.
@@ -107,7 +107,10 @@ impl Walk {
             seen |= 1 << at;
             match value {
                 Tree::Null => unset = true,
-                value => self.field(&shape.members()[at], value, path),
+                value => {
+                    self.field(&shape.members()[at], value, path);
+                    unset |= value.is_null();
+                }
             }
         }
         if has_duplicates {
@@ -178,7 +181,7 @@ impl Walk {
             FieldType::SchemaOrBool(schema)
             | FieldType::SchemaOrArray(schema)
             | FieldType::SchemaOrStrings(schema) => {
-                self.schema_or(schema, value, path);
+                self.schema_or(field, schema, value, path);
             }
             _ => {
                 if let Err(error) = scalar::normalize(field, value) {
@@ -188,17 +191,33 @@ impl Walk {
         }
     }
 
-    fn schema_or(&mut self, schema: &ShapeRef, value: &mut Tree, path: &Path<'_>) {
-        let before = std::mem::replace(&mut self.quiet, true);
-        match value {
-            Tree::Map(_) => self.shape(schema.shape(), value, path),
-            Tree::List(items) => {
-                let schemas = items.iter_mut().filter(|item| item.as_map().is_some());
-                schemas.for_each(|item| self.shape(schema.shape(), item, path));
+    /// A schema or another value. Its type has its own `UnmarshalJSON`, so an error inside stops decoding.
+    fn schema_or(&mut self, field: &Field, schema: &ShapeRef, value: &mut Tree, path: &Path<'_>) {
+        if self.stopped {
+            return;
+        }
+        let quiet = std::mem::replace(&mut self.quiet, true);
+        let earlier = self.errors.type_error.take();
+        match (&field.value_type, &mut *value) {
+            (_, Tree::Map(_)) => self.shape(schema.shape(), value, path),
+            (FieldType::SchemaOrBool(_), Tree::Bool(_)) => {}
+            (FieldType::SchemaOrBool(_), _) => {
+                self.errors.type_error = Some("boolean or JSON schema expected".to_owned());
             }
+            (FieldType::SchemaOrArray(_), Tree::List(items)) if !items.is_empty() => {
+                for item in items {
+                    self.shape(schema.shape(), item, path);
+                }
+            }
+            // Neither a schema nor schemas: as if it were absent.
+            (FieldType::SchemaOrArray(_), value) => *value = Tree::Null,
             _ => {}
         }
-        self.quiet = before;
+        self.quiet = quiet;
+        match self.errors.type_error {
+            Some(_) => self.stopped = true,
+            None => self.errors.type_error = earlier,
+        }
     }
 
     /// An error of a type with its own `UnmarshalJSON` stops decoding; of the others the first one counts.

@@ -136,6 +136,8 @@ fn is_absent(field: &Field, value: &Tree) -> bool {
         Tree::List(items) => {
             field.cardinality == Cardinality::List && items.is_empty() && field.zero.is_none()
         }
+        // Whether a schema has `dependencies` at all is validated.
+        Tree::Map(_) if matches!(field.value_type, FieldType::SchemaOrStrings(_)) => false,
         Tree::Map(map) if field.cardinality == Cardinality::Map => map.is_empty() && field.zero.is_none(),
         Tree::Map(map) => map.is_empty() && field.shape().is_some(),
         Tree::Str(text) => {

@@ -59,7 +59,12 @@ pub(crate) fn all(config: &Config) -> Vec<(Box<dyn Plugin>, bool)> {
             Box::new(node_restriction::NodeRestriction(access())),
             config.node_restriction,
         ),
-        (Box::new(taint_nodes::TaintNodesByCondition), true),
+        (
+            Box::new(taint_nodes::TaintNodesByCondition {
+                taints_ready_nodes: config.taints_ready_nodes,
+            }),
+            true,
+        ),
         (Box::new(always_pull_images::AlwaysPullImages), false),
         (Box::new(pod_security::PodSecurity), true),
         (Box::new(priority::Priority), true),

@@ -1,7 +1,7 @@
-//! TaintNodesByCondition: no pod is scheduled to a new node before it reports that it is ready.
+//! TaintNodesByCondition: no pod is scheduled to a new node before the node lifecycle controller has seen that it is ready.
 //!
-//! A node that is created with a Ready condition is not tainted: the node lifecycle controller would remove the taint at
-//! once.
+//! Where this process schedules pods, a node that is created with a Ready condition is not tainted: the controller, which
+//! may not run, would remove the taint at once.
 
 use setpoint_api::Status;
 use setpoint_registry_api::{Operation, Review};
@@ -14,7 +14,10 @@ const TAINT: &str = "node.kubernetes.io/not-ready";
 
 /// Taints new nodes as not ready.
 #[derive(Debug)]
-pub(crate) struct TaintNodesByCondition;
+pub(crate) struct TaintNodesByCondition {
+    /// Whether nodes that are created ready are tainted, too.
+    pub(crate) taints_ready_nodes: bool,
+}
 
 impl Plugin for TaintNodesByCondition {
     fn name(&self) -> &'static str {
@@ -28,13 +31,13 @@ impl Plugin for TaintNodesByCondition {
         let Some(node) = review.object.as_deref_mut() else {
             return Ok(());
         };
-        let ready = is_ready(node);
+        let is_exempt = !self.taints_ready_nodes && is_ready(node);
         let spec = node.child(fields::SPEC);
         let same = |taint: &Tree| {
             taint.str_at(&[fields::KEY]) == Some(TAINT)
                 && taint.str_at(&[fields::EFFECT]) == Some("NoSchedule")
         };
-        if !ready && !spec.items(fields::TAINTS).iter().any(same) {
+        if !is_exempt && !spec.items(fields::TAINTS).iter().any(same) {
             let mut taint = Tree::default();
             taint.set(&[fields::KEY], TAINT);
             taint.set(&[fields::EFFECT], "NoSchedule");

@@ -13,6 +13,7 @@ use setpoint_api::{
     Clock, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User, Verb,
 };
 use setpoint_registry::{Registry, WatchCaches};
+use setpoint_registry_api::WebhookClient;
 use setpoint_store::Store;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start(config: &Config) -> Self {
+        Self::with_conversion_webhooks(config, Arc::new(setpoint_registry_api::NoWebhooks)).await
+    }
+
+    /// A registry that calls conversion webhooks by this client.
+    pub async fn with_conversion_webhooks(config: &Config, webhooks: Arc<dyn WebhookClient>) -> Self {
         let clock = Arc::new(SystemClock::new());
         let times = clock.clone();
         let kinds = setpoint_kinds::builtin();
@@ -33,7 +39,7 @@ impl Cluster {
             caches: WatchCaches::open(store, Arc::new(kinds)),
             admit: Arc::new(Chain::standard(config)),
             virtual_resources: Arc::new(setpoint_registry_api::NoVirtualResources),
-            webhooks: Arc::new(setpoint_registry_api::NoWebhooks),
+            webhooks,
             clock,
             event_ttl: Duration::from_secs(3600),
             allow_privileged: false,

@@ -67,6 +67,30 @@ fn what_is_missing_is_reported_at_its_position() {
 }
 
 #[test]
+fn symbols_that_may_follow_a_bracket_are_listed() {
+    let tokens = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
+    for (source, symbols) in [
+        ("[", "'[', ']', '{', '(', '.', ',', '-', '!', '?'"),
+        ("{", "'[', '{', '}', '(', '.', ',', '-', '!', '?'"),
+        ("f(", "'[', '{', '(', ')', '.', '-', '!'"),
+        ("a[", "'[', '{', '(', '.', '-', '!', '?'"),
+        ("(", "'[', '{', '(', '.', '-', '!'"),
+    ] {
+        let column = source.len() + 1;
+        let message = format!(
+            "<input>:1:{column}: Syntax error: mismatched input '<EOF>' expecting {{{symbols}, {tokens}}}"
+        );
+        check_error(source, &message);
+    }
+}
+
+#[test]
+fn empty_lists_and_maps_may_have_a_comma() {
+    check("[,]", "List([])");
+    check("{,}", "Map([])");
+}
+
+#[test]
 fn nesting_is_bounded() {
     let source = format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000));
     check_error(&source, "expression recursion limit exceeded: 100");

@@ -6,6 +6,7 @@
 
 mod text;
 mod value;
+mod yaml_table;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::wire::Response;
 
 pub(crate) use value::sort_unordered;
+pub(crate) use yaml_table::without_descriptions;
 
 /// The normalizer of one case.
 #[derive(Debug)]

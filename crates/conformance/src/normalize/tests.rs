@@ -73,6 +73,20 @@ fn a_requested_generate_name_is_replaced_in_an_error() {
 }
 
 #[test]
+fn a_long_generate_name_is_replaced_to_the_same_extent_in_a_recording() {
+    let mut normalizer = normalizer();
+    let name = "g".repeat(100);
+    normalizer.note_generate_names(&json!({"metadata": {"generateName": name}}).to_string());
+    let recorded = format!("{}<rand><rand>", "g".repeat(90));
+    let expected = format!("{}{}", "g".repeat(60), "<rand>".repeat(8));
+    assert_eq!(normalizer.text(&name), expected);
+    assert_eq!(
+        normalizer.recorded(&json!({"a": [recorded]})),
+        json!({"a": [expected]})
+    );
+}
+
+#[test]
 fn a_generated_name_is_replaced_in_later_responses() {
     let mut normalizer = normalizer();
     normalizer.learn(&json!({"kind": "Pod", "metadata": {"generateName": "a-", "name": "a-b-c"}}));
@@ -102,6 +116,18 @@ fn ages_in_tables_are_placeholders() {
         json!({"kind": "Table", "columnDefinitions": [{"name": "Name"}, {"name": "Age"}],
             "rows": [{"cells": ["5s", "<age>"]}, {"cells": ["a", "<unknown>"]}]}),
     );
+}
+
+#[test]
+fn the_order_of_apply_conflicts_is_not_compared() {
+    let cause = |manager: &str| json!({"reason": "FieldManagerConflict", "message": manager});
+    let mut one = json!({"causes": [cause("b"), cause("a")]});
+    sort_unordered(&mut one);
+    assert_eq!(one, json!({"causes": [cause("a"), cause("b")]}));
+    let mut others = json!({"causes": [{"reason": "Required"}, {"reason": "Invalid"}]});
+    let expected = others.clone();
+    sort_unordered(&mut others);
+    assert_eq!(others, expected);
 }
 
 #[test]

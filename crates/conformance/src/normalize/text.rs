@@ -1,6 +1,7 @@
 //! Placeholders inside a text: one pass, with the first pattern that matches at each position.
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 
 use super::Normalizer;
 
@@ -57,12 +58,31 @@ impl Normalizer {
                 text = text.replace(name.as_str(), placeholder);
             }
         }
+        self.with_generated_suffixes(&text)
+    }
+
+    fn with_generated_suffixes(&self, text: &str) -> String {
+        let mut text = text.to_owned();
         for prefix in &self.generated {
             if text.contains(prefix.as_str()) {
                 text = replace_suffixes(&text, prefix);
             }
         }
         text
+    }
+
+    /// A recorded body with placeholders for generated names wherever [`Self::text`] has them.
+    pub(crate) fn recorded(&self, body: &Value) -> Value {
+        match body {
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(name, value)| (name.clone(), self.recorded(value)))
+                .collect::<Map<_, _>>()
+                .into(),
+            Value::Array(items) => items.iter().map(|item| self.recorded(item)).collect(),
+            Value::String(text) => Value::String(self.with_generated_suffixes(text)),
+            other => other.clone(),
+        }
     }
 
     fn find(&self, cursor: &Cursor<'_>, letter: char) -> Option<Match> {
@@ -198,15 +218,24 @@ pub(super) fn generate_names(body: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Replaces the random suffix of every name with this prefix.
+/// Replaces the random suffix of every name with this prefix, until none is left: a prefix that looks like a name is
+/// replaced to the same extent in a recording, which may have been normalized more than once.
 fn replace_suffixes(text: &str, prefix: &str) -> String {
-    let mut output = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(prefix) {
-        let (before, after) = rest.split_at(start + prefix.len());
-        output.push_str(before);
-        rest = after;
-        let bytes = after.as_bytes();
+    let mut text = text.to_owned();
+    while let Some(start) = suffix_start(&text, prefix) {
+        text.replace_range(start..start + SUFFIX_LENGTH, "<rand>");
+    }
+    text
+}
+
+/// The index of the first random suffix after this prefix.
+fn suffix_start(text: &str, prefix: &str) -> Option<usize> {
+    let starts = text.char_indices().map(|(index, _)| index);
+    let mut ends = starts
+        .filter(|start| text[*start..].starts_with(prefix))
+        .map(|start| start + prefix.len());
+    ends.find(|end| {
+        let bytes = &text.as_bytes()[*end..];
         let has_suffix = bytes.len() >= SUFFIX_LENGTH
             && bytes[..SUFFIX_LENGTH]
                 .iter()
@@ -214,12 +243,8 @@ fn replace_suffixes(text: &str, prefix: &str) -> String {
         let continues = bytes
             .get(SUFFIX_LENGTH)
             .is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        if has_suffix && !continues {
-            output.push_str("<rand>");
-            rest = &after[SUFFIX_LENGTH..];
-        }
-    }
-    output + rest
+        has_suffix && !continues
+    })
 }
 
 /// The length of a time in RFC 3339 form at the start of a text.

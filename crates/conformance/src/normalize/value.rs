@@ -81,7 +81,9 @@ pub(crate) fn sort_unordered(value: &mut Value) {
             let is_rules = fields.contains_key("incomplete");
             for (name, value) in fields.iter_mut() {
                 sort_unordered(value);
-                let is_unordered = name == "managedFields" || is_rules && name.ends_with("ourceRules");
+                let is_unordered = name == "managedFields"
+                    || is_rules && name.ends_with("ourceRules")
+                    || name == "causes" && are_conflicts(value);
                 if let (true, Value::Array(items)) = (is_unordered, value) {
                     items.sort_by_cached_key(sorted_text);
                 }
@@ -90,6 +92,14 @@ pub(crate) fn sort_unordered(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(sort_unordered),
         _ => {}
     }
+}
+
+/// Whether these are the causes of an apply conflict, which Kubernetes lists in the order of a Go map.
+fn are_conflicts(causes: &Value) -> bool {
+    let is_conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
+    causes
+        .as_array()
+        .is_some_and(|causes| causes.iter().all(is_conflict))
 }
 
 /// The JSON text with sorted fields.

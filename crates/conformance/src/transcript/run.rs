@@ -134,10 +134,14 @@ fn differences(
     ignored: &[String],
 ) -> Vec<(String, Difference)> {
     let mut all = Vec::new();
+    let mut normalizer = Normalizer::new(time::timestamp());
     for (number, (step, response)) in case.steps.iter().zip(responses).enumerate() {
+        normalizer.note_generate_names(step.body.as_deref().unwrap_or_default());
         let Some(expect) = &step.expect else { continue };
         let location = format!("step {number} {} {}", step.method, step.path);
-        let differences = compare::responses(&expect.to_response(), response, ignored);
+        let mut expected = expect.to_response();
+        expected.body = normalizer.recorded(&expected.body);
+        let differences = compare::responses(&expected, response, ignored);
         all.extend(
             differences
                 .into_iter()

@@ -15,7 +15,9 @@ use setpoint_strategy::label_selector;
 use setpoint_strategy::{SubresourceKind, meta};
 
 use crate::request_context::RequestContext;
-use crate::verbs::{self, AppliedConfiguration, UpdatedObject, guaranteed_update, require_version};
+use crate::verbs::{
+    self, AppliedConfiguration, PatchProblems, UpdatedObject, guaranteed_update, require_version,
+};
 use crate::{error, field_managers};
 
 /// The new object of a write to its Scale: the stored one with the replicas and managed fields of the desired Scale.
@@ -27,7 +29,7 @@ struct ScaledObject<'a> {
 /// The body of a write, from which the desired Scale is computed.
 enum ScaleInput {
     Update(Tree),
-    Patch(PatchType, Tree),
+    Patch(PatchType, Tree, PatchProblems),
     Apply(AppliedConfiguration),
 }
 
@@ -57,8 +59,10 @@ pub(crate) async fn scale(context: &RequestContext<'_>, verb: Verb) -> Result<Re
             Ok(response)
         }
         Verb::Patch(patch_type, payload, options) => {
+            verbs::require_patch_type(context, patch_type)?;
             let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
-            write(context, ScaleInput::Patch(patch_type, patch), &options).await
+            let problems = PatchProblems::of(patch_type, &patch, options.field_validation);
+            write(context, ScaleInput::Patch(patch_type, patch, problems), &options).await
         }
         _ => Err(Status::method_not_allowed()),
     }
@@ -135,7 +139,11 @@ impl ScaledObject<'_> {
     fn desired_scale(&self, context: &RequestContext<'_>, scale: &Tree) -> Result<Tree, Status> {
         let mut desired = match &self.input {
             ScaleInput::Update(desired) => desired.clone(),
-            ScaleInput::Patch(patch_type, patch) => apply_patch(*patch_type, patch, scale.clone())?,
+            ScaleInput::Patch(patch_type, patch, problems) => {
+                let (patched, dropped) = self.patch(*patch_type, patch, scale, problems)?;
+                context.set_warnings(problems.warnings().chain(dropped).collect());
+                patched
+            }
             ScaleInput::Apply(applied) => {
                 let merged =
                     field_managers::apply_scale(context, scale, &applied.tree, shape(), self.options)?;
@@ -143,8 +151,34 @@ impl ScaledObject<'_> {
                 return conform(merged);
             }
         };
+        context.check_name(&desired)?;
+        context.default_namespace(&mut desired)?;
         field_managers::update_scale(context, scale, &mut desired, shape(), self.options);
         Ok(desired)
+    }
+
+    /// The patched Scale, with warnings of dropped fields. An error shows the patched Scale, or the patch if it is a
+    /// strategic merge patch.
+    fn patch(
+        &self,
+        patch_type: PatchType,
+        patch: &Tree,
+        scale: &Tree,
+        problems: &PatchProblems,
+    ) -> Result<(Tree, Vec<String>), Status> {
+        let patched = apply_patch(patch_type, patch, scale.clone())?;
+        let why = match problems.strict_error() {
+            Some(why) => why,
+            None => match strict::conform_tree(patched, shape(), self.options.field_validation) {
+                Ok(decoded) => return Ok((decoded.tree, decoded.warnings)),
+                Err(error) => error.cause(),
+            },
+        };
+        let shown = match patch_type {
+            PatchType::StrategicMerge => patch::go_text(patch),
+            _ => verbs::patched_text(apply_patch(patch_type, patch, scale.clone())?),
+        };
+        Err(verbs::invalid_patch(&shown, &why))
     }
 }
 
@@ -169,12 +203,7 @@ fn desired_replicas(
 
 fn check(context: &RequestContext<'_>, desired: &Tree) -> Result<(), Status> {
     let name = context.target.name.as_deref().unwrap_or_default();
-    if meta::name(desired) != name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({name})",
-            meta::name(desired)
-        )));
-    }
+    context.check_name(desired)?;
     let replicas = desired
         .at(&[fields::SPEC, fields::REPLICAS])
         .and_then(Tree::as_i64);
@@ -211,7 +240,7 @@ fn apply_patch(patch_type: PatchType, patch: &Tree, mut scale: Tree) -> Result<T
         PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, patch),
     };
     applied.map_err(verbs::patch_error)?;
-    conform(scale)
+    Ok(scale)
 }
 
 fn conform(scale: Tree) -> Result<Tree, Status> {
@@ -229,11 +258,10 @@ fn response(context: &RequestContext<'_>, object: &Stored) -> Result<Response, S
 
 /// The Scale of a stored object.
 fn scale_of(context: &RequestContext<'_>, object: &Stored) -> Result<Tree, Status> {
-    let object_tree = context.kind.decode_stored(object).map_err(error::undecodable)?;
-    let mut scale = scale_of_tree(context, &object_tree)?;
+    let mut object_tree = context.kind.decode_stored(object).map_err(error::undecodable)?;
     let version = object.resource_version().to_string();
-    meta::set(&mut scale, "resourceVersion", version);
-    Ok(scale)
+    meta::set(&mut object_tree, "resourceVersion", version);
+    scale_of_tree(context, &object_tree)
 }
 
 /// The Scale of an object, with its resource version if the object has one.
@@ -247,7 +275,7 @@ fn scale_of_tree(context: &RequestContext<'_>, object_tree: &Tree) -> Result<Tre
     let mut scale = Tree::default();
     scale.set(&[fields::KIND], "Scale");
     scale.set(&[fields::API_VERSION], "autoscaling/v1");
-    for field in ["name", "namespace", "uid", "creationTimestamp", "resourceVersion"] {
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         meta::copy(&mut scale, object_tree, field);
     }
     if let Some(replicas) = at(&paths.replicas).as_i64() {

@@ -163,8 +163,9 @@ fn prepare_merged(context: &RequestContext<'_>, mut tree: Tree) -> Result<Tree, 
 fn conversion_error(described: &str, cause: &str) -> Status {
     let kind = described.split_once("; ").map_or(described, |(_, kind)| kind);
     let number = cause.contains("cannot unmarshal number");
-    let cause = match cause.rsplit_once(" of type ") {
-        Some((_, expected)) if number => format!("cannot convert float64 to {expected}"),
+    let cause = match (schema_error(cause), cause.rsplit_once(" of type ")) {
+        (Some(own), _) => own,
+        (None, Some((_, expected))) if number => format!("cannot convert float64 to {expected}"),
         _ => format!("error decoding from json: {cause}"),
     };
     error::plain(
@@ -173,6 +174,20 @@ fn conversion_error(described: &str, cause: &str) -> Status {
             "failed to convert new object ({described}) to proper version: unable to convert unstructured object to {kind}: {cause}"
         ),
     )
+}
+
+/// The error of a value inside a type of CRDs with its own `UnmarshalJSON`, such as `items`: its path begins there.
+fn schema_error(cause: &str) -> Option<String> {
+    const OWN: [&str; 4] = ["items", "additionalProperties", "dependencies", "additionalItems"];
+    if cause == "boolean or JSON schema expected" {
+        return Some(cause.to_owned());
+    }
+    let (before, path) = cause.split_once(" JSONSchemaProps.")?;
+    let (path, expected) = path.split_once(" of type ")?;
+    let names: Vec<&str> = path.split('.').collect();
+    let first = names.iter().position(|name| OWN.contains(name))?;
+    let inside = names[first + 1..].join(".");
+    Some(format!("{before} JSONSchemaProps.{inside} of type {expected}"))
 }
 
 pub(crate) fn require_manager(options: &WriteOptions) -> Result<(), Status> {

@@ -31,9 +31,15 @@ const STRICT_PREFIX: &str = "strict decoding error: ";
 struct PatchedObject<'a> {
     patch_type: PatchType,
     patch: Tree,
-    /// Problems of the patch itself, such as duplicate fields: warnings, or errors under strict validation.
-    problems: Vec<String>,
+    problems: PatchProblems,
     options: &'a WriteOptions,
+}
+
+/// Problems of a patch itself, such as duplicate fields: warnings, or errors under strict validation.
+#[derive(Debug)]
+pub(crate) struct PatchProblems {
+    texts: Vec<String>,
+    is_strict: bool,
 }
 
 /// Patches an object, or the fields of it that the subresource covers.
@@ -44,14 +50,12 @@ pub(crate) async fn patch(
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    if patch_type == PatchType::StrategicMerge && context.kind_info().is_custom {
-        return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
-    }
+    require_patch_type(context, patch_type)?;
     if patch_type == PatchType::Apply {
         return super::apply::apply(context, subresource, payload, options).await;
     }
     let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
-    let problems = patch_problems(patch_type, &patch, options.field_validation);
+    let problems = PatchProblems::of(patch_type, &patch, options.field_validation);
     let patched = PatchedObject {
         patch_type,
         patch,
@@ -75,7 +79,7 @@ impl UpdatedObject for PatchedObject<'_> {
             _ => self.conform(context, patched, old)?,
         };
         let duplicate_owners = owner_references::dedup(&mut object, Phase::Mutated);
-        let warnings = self.problems.iter().cloned().chain(dropped);
+        let warnings = self.problems.warnings().chain(dropped);
         context.set_warnings(warnings.chain(duplicate_owners).collect());
         context.check_name(&object)?;
         context.default_namespace(&mut object)?;
@@ -109,14 +113,14 @@ impl PatchedObject<'_> {
         patched: Tree,
         old: &Arc<Stored>,
     ) -> Result<(Tree, Vec<String>), Status> {
-        let why = match self.strict_error() {
+        let why = match self.problems.strict_error() {
             Some(why) => why,
             None => match conform_and_prepare(context, patched, self.options.field_validation) {
                 Ok(conformed) => return Ok(conformed),
                 Err(why) => why,
             },
         };
-        Err(invalid_patch(&rendered(self.apply(context, old)?), &why))
+        Err(invalid_patch(&patched_text(self.apply(context, old)?), &why))
     }
 
     /// The same after a strategic merge. Its errors are joined with those of the patch, and show the patch.
@@ -126,7 +130,7 @@ impl PatchedObject<'_> {
         patched: Tree,
     ) -> Result<(Tree, Vec<String>), Status> {
         let conformed = conform_and_prepare(context, patched, self.options.field_validation);
-        let why = match (conformed, self.strict_error()) {
+        let why = match (conformed, self.problems.strict_error()) {
             (Ok(conformed), None) => return Ok(conformed),
             (Err(why), None) => why,
             (Ok(_), Some(problems)) => problems,
@@ -137,12 +141,36 @@ impl PatchedObject<'_> {
         };
         Err(invalid_patch(&patch::go_text(&self.patch), &why))
     }
+}
 
-    /// The problems of the patch as an error, under strict validation.
-    fn strict_error(&self) -> Option<String> {
-        let is_strict = self.options.field_validation == FieldValidation::Strict;
-        let is_error = is_strict && !self.problems.is_empty();
-        is_error.then(|| format!("{STRICT_PREFIX}{}", self.problems.join(", ")))
+impl PatchProblems {
+    pub(crate) fn of(patch_type: PatchType, patch: &Tree, validation: FieldValidation) -> Self {
+        let texts = match (validation, patch_type) {
+            (FieldValidation::Ignore, _) => Vec::new(),
+            (_, PatchType::Json) => patch::json_strict_errors(patch),
+            _ => patch::merge_strict_errors(patch),
+        };
+        let is_strict = validation == FieldValidation::Strict;
+        Self { texts, is_strict }
+    }
+
+    /// The problems as warnings.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
+        self.texts.iter().cloned()
+    }
+
+    /// The problems as an error, under strict validation.
+    pub(crate) fn strict_error(&self) -> Option<String> {
+        let is_error = self.is_strict && !self.texts.is_empty();
+        is_error.then(|| format!("{STRICT_PREFIX}{}", self.texts.join(", ")))
+    }
+}
+
+/// Rejects a patch type that the kind does not have.
+pub(crate) fn require_patch_type(context: &RequestContext<'_>, patch_type: PatchType) -> Result<(), Status> {
+    match patch_type == PatchType::StrategicMerge && context.kind_info().is_custom {
+        true => Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES)),
+        false => Ok(()),
     }
 }
 
@@ -162,17 +190,8 @@ fn conform_and_prepare(
     Ok((object, decoded.warnings))
 }
 
-/// Problems of the patch itself, such as duplicate fields.
-fn patch_problems(patch_type: PatchType, patch: &Tree, validation: FieldValidation) -> Vec<String> {
-    match (validation, patch_type) {
-        (FieldValidation::Ignore, _) => Vec::new(),
-        (_, PatchType::Json) => patch::json_strict_errors(patch),
-        _ => patch::merge_strict_errors(patch),
-    }
-}
-
 /// A patched object in messages, with its fields sorted.
-fn rendered(mut patched: Tree) -> String {
+pub(crate) fn patched_text(mut patched: Tree) -> String {
     patched
         .map_or_default()
         .pairs_mut()
@@ -202,11 +221,11 @@ pub(crate) fn patch_error(failed: Error) -> Status {
 }
 
 /// The patched object does not fit its kind; the status shows it as the value of a field `patch`.
-fn invalid_patch(rendered: &str, why: &str) -> Status {
+pub(crate) fn invalid_patch(patched: &str, why: &str) -> Status {
     let error = FieldError {
         path: "patch".to_owned(),
         error_type: ErrorType::Invalid,
-        message: format!("Invalid value: {}: {why}", rendered.display_json()),
+        message: format!("Invalid value: {}: {why}", patched.display_json()),
     };
     Status::invalid(&Gvk::new("", "", ""), "", &[error])
 }

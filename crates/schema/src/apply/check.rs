@@ -19,10 +19,22 @@ pub(super) fn check(shape: &Shape, applied: &Tree) -> Result<(), String> {
     }
 }
 
+/// Whether an object has the types of its shape and no other fields, so that its fields can be owned. Lists may have
+/// duplicate entries.
+pub fn is_typed(shape: &Shape, object: &Tree) -> bool {
+    let mut walk = Walk {
+        allows_duplicates: true,
+        ..Walk::default()
+    };
+    walk.value(SchemaNode::of_shape(shape), object);
+    walk.errors.is_empty()
+}
+
 #[derive(Default)]
 struct Walk {
     path: String,
     errors: Vec<String>,
+    allows_duplicates: bool,
 }
 
 impl Walk {
@@ -63,7 +75,7 @@ impl Walk {
                 Ok(element) => element,
                 Err(why) => return self.report(format_args!("element {at}: {why}")),
             };
-            if !seen.insert(element.clone()) {
+            if !seen.insert(element.clone()) && !self.allows_duplicates {
                 self.report(format_args!("duplicate entries for key {element}"));
             }
             self.below(&element, |walk| walk.value(SchemaNode::of_element(field), item));

@@ -47,6 +47,7 @@ mod scale;
 mod update;
 
 pub use apply_patch::{Force, apply, describe};
+pub use check::is_typed;
 pub use error::{Conflict, Conflicts, Error};
 pub use field_set::{FieldSet, FieldSetNode};
 pub use managed_fields::{

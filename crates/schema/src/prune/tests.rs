@@ -10,6 +10,7 @@ fn shape(kind: &str) -> &'static Shape {
     let pack = Pack::builtin();
     pack.shape_of("", "v1", kind)
         .or_else(|| pack.shape_of("apps", "v1", kind))
+        .or_else(|| pack.shape_of("apiextensions.k8s.io", "v1", kind))
         .unwrap()
 }
 
@@ -52,6 +53,53 @@ fn an_unknown_field_is_dropped_and_reported_with_its_path() {
         r#"{"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{}]}]}}"#,
         r#"unknown field "spec.containers[1].x", unknown field "spec.containers[1].ports[0].z""#,
     );
+}
+
+/// A CRD with this schema.
+fn crd(schema: &str) -> String {
+    format!(r#"{{"spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{schema}}}}}]}}}}"#)
+}
+
+#[test]
+fn an_error_inside_items_counts_before_earlier_ones() {
+    let path = "Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema";
+    for (schema, expected) in [
+        (
+            r#"{"maximum":"x","items":{"type":1}}"#,
+            format!("json: cannot unmarshal number into {path}.items.type of type string"),
+        ),
+        (
+            r#"{"maximum":"x","items":{"type":"string"}}"#,
+            format!("json: cannot unmarshal string into {path}.maximum of type float64"),
+        ),
+        (
+            r#"{"maximum":"x","additionalProperties":1.5}"#,
+            "boolean or JSON schema expected".to_owned(),
+        ),
+        (
+            r#"{"enum":"x"}"#,
+            format!("json: cannot unmarshal string into {path}.enum of type []v1.JSON"),
+        ),
+        (
+            r#"{"dependencies":true}"#,
+            format!("json: cannot unmarshal bool into {path}.dependencies of type v1.JSONSchemaDependencies"),
+        ),
+    ] {
+        check_mismatch("CustomResourceDefinition", &crd(schema), &expected);
+    }
+}
+
+#[test]
+fn items_that_are_no_schema_are_absent() {
+    for items in ["true", "[]", "1", "\"x\""] {
+        let object = crd(&format!(r#"{{"type":"array","items":{items}}}"#));
+        check(
+            "CustomResourceDefinition",
+            &object,
+            &crd(r#"{"type":"array"}"#),
+            "",
+        );
+    }
 }
 
 #[test]

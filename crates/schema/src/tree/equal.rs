@@ -21,6 +21,23 @@ impl Tree {
         }
     }
 
+    /// Equality of all values, in which only the order of keys does not matter: null differs from absent, and an integer
+    /// from a float.
+    pub fn unordered_eq(&self, other: &Tree) -> bool {
+        match (self, other) {
+            (Tree::Map(left), Tree::Map(right)) => {
+                let mut pairs = left.iter();
+                left.len() == right.len()
+                    && pairs.all(|(key, value)| right.get(key).is_some_and(|other| value.unordered_eq(other)))
+            }
+            (Tree::List(left), Tree::List(right)) => {
+                let mut pairs = left.iter().zip(right);
+                left.len() == right.len() && pairs.all(|(left, right)| left.unordered_eq(right))
+            }
+            _ => self == other,
+        }
+    }
+
     /// The same value with the keys of every map in order.
     pub fn sorted(&self) -> Tree {
         match self {

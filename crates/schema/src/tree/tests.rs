@@ -71,6 +71,29 @@ fn check_same(left: &str, right: &str, expected: bool) {
 }
 
 #[test]
+fn in_unordered_equality_null_differs_from_absent_and_an_integer_from_a_float() {
+    let parse = |text: &str| serde_json::from_str::<Tree>(text).unwrap();
+    for (left, right, expected) in [
+        (r#"{"a":1,"b":[{"c":null}]}"#, r#"{"b":[{"c":null}],"a":1}"#, true),
+        (r#"{"a":null}"#, "{}", false),
+        (r#"{"a":null}"#, r#"{"b":null}"#, false),
+        ("[1]", "[1.0]", false),
+        ("[1]", "[1,2]", false),
+    ] {
+        assert_eq!(
+            parse(left).unordered_eq(&parse(right)),
+            expected,
+            "{left} {right}"
+        );
+        assert_eq!(
+            parse(right).unordered_eq(&parse(left)),
+            expected,
+            "{right} {left}"
+        );
+    }
+}
+
+#[test]
 fn null_equals_absent_and_order_does_not_matter() {
     check_same(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, true);
     check_same(r#"{"a":null}"#, r#"{}"#, true);

@@ -215,6 +215,7 @@ fn admission_config(
         service_cidr: args.service_cluster_ip_range,
         node_port_range: args.service_node_port_range,
         node_restriction: true,
+        taints_ready_nodes: !Selection::new(&args.controllers).scheduler,
         access: Some(access),
         webhooks: Some(webhooks),
         enabled: args.enable_admission_plugins.clone(),

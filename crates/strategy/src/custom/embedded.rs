@@ -59,12 +59,8 @@ fn coerce_one(object: &mut Tree, path: &str, problems: &mut PruneErrors) {
             Unknown::Unknown(field) => Unknown::Unknown(format!("{path}.metadata.{field}")),
             Unknown::Duplicate(field) => Unknown::Duplicate(format!("{path}.metadata.{field}")),
         }));
-    if metadata
-        .get(fields::CREATION_TIMESTAMP)
-        .is_some_and(Tree::is_null)
-    {
-        metadata.take(&[fields::CREATION_TIMESTAMP]);
-    }
+    // Metadata that cannot be normalised has a type error, which has been reported.
+    let _ = normal_form::normalise(shape, metadata);
 }
 
 /// Validates embedded objects by the rules of every object.

@@ -122,6 +122,7 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &A
         subresources: subresources(version),
         scale: version.at(&[fields::SUBRESOURCES, fields::SCALE]).map(scale),
         rules: Rules::DEFAULT
+            .repeats_causes()
             .no_unconditional_update()
             .status_reset_fields(&[&[fields::METADATA], &[fields::SPEC]]),
         gvk,

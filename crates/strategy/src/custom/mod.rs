@@ -100,6 +100,7 @@ impl CustomKind {
         problems
             .strict
             .extend(dropped.map(|path| Unknown::Unknown(path.into())));
+        self.schema().prune_non_nullable_nulls(tree);
         embedded::coerce(self.schema(), tree, &mut problems);
         problems
     }

@@ -50,10 +50,22 @@ pub(super) fn prepare_update(
         true => &[fields::METADATA, fields::STATUS],
         false => &[fields::METADATA],
     };
-    if top_level::differ_except(object, old, but) {
+    if differ_except(object, old, but) {
         let generation = meta::int(old, fields::GENERATION);
         meta::set(object, fields::GENERATION, generation + 1);
     }
+}
+
+/// Whether any field differs, except these. Null differs from absent, and an integer from a float.
+fn differ_except(object: &Tree, old: &Tree, except: &[&str]) -> bool {
+    let is_compared =
+        |name: &str| name != fields::KIND && name != fields::API_VERSION && !except.contains(&name);
+    let names = [object, old].into_iter().filter_map(Tree::as_map);
+    let mut names = names.flat_map(Map::keys).filter(|name| is_compared(name));
+    names.any(|name| match (object.get(name), old.get(name)) {
+        (Some(value), Some(old)) => !value.unordered_eq(old),
+        (value, old) => value.is_some() || old.is_some(),
+    })
 }
 
 /// A status update keeps even the metadata, except for `managedFields`.
@@ -260,10 +272,10 @@ pub fn field_error(report: &SchemaViolation) -> FieldError {
     }
 }
 
-/// A value as JSON.
+/// A value as JSON, with sorted keys.
 pub(super) fn text(value: &Tree) -> String {
     let mut text = Vec::new();
-    setpoint_schema::write::write_tree(value, &mut text);
+    setpoint_schema::write::write_tree(&value.sorted(), &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
 

@@ -78,6 +78,9 @@ pub struct UpstreamQuirks {
     pub bad_field_label_message: &'static str,
     /// Annotations that are a field of Kubernetes' internal type, so that its metadata does not have them.
     pub internal_field_annotations: &'static [&'static str],
+    /// A validation error that two rules report is two causes of the response, as Kubernetes' server of custom resources
+    /// has it. Other kinds list it once.
+    pub repeats_causes: bool,
 }
 
 /// The format of names of a kind.
@@ -130,6 +133,7 @@ impl Rules {
             not_found_resource: "",
             bad_field_label_message: "field label not supported: {label}",
             internal_field_annotations: &[],
+            repeats_causes: false,
         },
     };
 
@@ -228,6 +232,11 @@ impl Rules {
 
     pub const fn empty(mut self, empty: EmptyCollections) -> Self {
         self.upstream.empty = empty;
+        self
+    }
+
+    pub const fn repeats_causes(mut self) -> Self {
+        self.upstream.repeats_causes = true;
         self
     }
 

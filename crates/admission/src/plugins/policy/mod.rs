@@ -14,9 +14,13 @@ mod compile;
 mod objects;
 mod params;
 
+use std::sync::Arc;
+
+use futures_util::FutureExt;
 use serde::Deserialize;
-use setpoint_api::GroupResource;
+use setpoint_api::{GroupResource, Status};
 use setpoint_registry_api::Review;
+use setpoint_strategy::Kind;
 
 use crate::matching::MatchCriteria;
 use compile::PolicyParts;
@@ -87,6 +91,23 @@ fn is_exempt(review: &Review<'_>) -> bool {
             .any(|(group, resource)| gvr.group == *group && gvr.resource == *resource)
     };
     (gvr.group == GROUP && POLICY_RESOURCES.contains(&gvr.resource.as_str())) || is_review()
+}
+
+/// Whether only a webhook can convert the object under review, so that policies may have to wait for it.
+fn has_conversion_webhook(review: &Review<'_>) -> bool {
+    let has_webhook = |kind: &Arc<dyn Kind>| kind.webhook_conversion().is_some();
+    review.kind.is_custom
+        && review
+            .reader
+            .served_kinds()
+            .find(&review.kind.gvr)
+            .is_some_and(has_webhook)
+}
+
+/// The result of policies that have no conversion webhook to wait for.
+fn without_waiting(policies: impl Future<Output = Result<(), Status>>) -> Result<(), Status> {
+    let waits = || Err(Status::internal("a policy waits for a conversion webhook"));
+    policies.now_or_never().unwrap_or_else(waits)
 }
 
 fn resource(name: &str) -> GroupResource {

@@ -6,10 +6,10 @@ use setpoint_api::{Gvk, Status};
 use setpoint_registry_api::Review;
 use setpoint_schema::Tree;
 
-use crate::admission_request::VersionedObjects;
 use crate::chain::AccessChecker;
 use crate::expressions::{Inputs, RequestAuthorizer};
-use crate::matching::find_namespace;
+use crate::matching::{MatchedResource, find_namespace};
+use crate::object_form::VersionedObjects;
 
 use super::params::Param;
 
@@ -19,7 +19,7 @@ pub(super) struct ReviewObjects {
     authorizer: RequestAuthorizer,
     namespace: Option<Arc<Tree>>,
     /// By the kind that the rules of policies name.
-    versions: Vec<(Gvk, VersionedObjects)>,
+    versions: Vec<(Gvk, VersionedObjects<Tree>)>,
 }
 
 impl ReviewObjects {
@@ -37,10 +37,14 @@ impl ReviewObjects {
     }
 
     /// Reads the objects of the review in a version, if that has not been done.
-    pub(super) fn add_version(&mut self, review: &Review<'_>, kind: &Gvk) -> Result<(), Status> {
-        if !self.versions.iter().any(|(own, _)| own == kind) {
-            let objects = VersionedObjects::new(review, kind)?;
-            self.versions.push((kind.clone(), objects));
+    pub(super) async fn add_version(
+        &mut self,
+        review: &Review<'_>,
+        matched: &MatchedResource,
+    ) -> Result<(), Status> {
+        if !self.versions.iter().any(|(own, _)| *own == matched.kind) {
+            let objects = VersionedObjects::trees(review, matched).await?;
+            self.versions.push((matched.kind.clone(), objects));
         }
         Ok(())
     }
@@ -51,7 +55,7 @@ impl ReviewObjects {
     }
 
     /// The objects in a version that has been added.
-    pub(super) fn version(&self, kind: &Gvk) -> Option<&VersionedObjects> {
+    pub(super) fn version(&self, kind: &Gvk) -> Option<&VersionedObjects<Tree>> {
         self.versions
             .iter()
             .find(|(own, _)| own == kind)

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::configuration::{FailurePolicy, Webhook};
 use super::metrics::{CallOutcome, ErrorType, Step};
-use super::object_versions::ObjectVersions;
 use super::response::{self, AdmissionResponse, ResponseError};
 use super::{Invocation, Webhooks, review_body};
+use crate::object_form::VersionedObjects;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ impl<'a> Call<'a> {
     pub(super) fn new(
         invocation: &Invocation<'a>,
         review: &Review<'_>,
-        objects: &ObjectVersions,
+        objects: &VersionedObjects<Vec<u8>>,
         (step, now): (Step, Timestamp),
     ) -> Result<Self, CallError> {
         let webhook = invocation.webhook;

@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use setpoint_api::Status;
-use setpoint_codec::json;
 use setpoint_registry_api::Review;
-use setpoint_schema::Tree;
 
 use super::configuration::{FailurePolicy, Webhook};
-use super::object_versions::ObjectVersions;
 use crate::admission_request::request_tree;
 use crate::chain::AccessChecker;
 use crate::expressions::{Inputs, RequestAuthorizer};
 use crate::matching::MatchedResource;
+use crate::object_form::VersionedObjects;
 
 /// Whether all match conditions of a webhook are true. An error skips the webhook or fails the request, as its
 /// `failurePolicy` specifies.
-pub(super) fn hold(
+pub(super) async fn hold(
     webhook: &Webhook,
     review: &Review<'_>,
     matched: &MatchedResource,
@@ -25,13 +23,12 @@ pub(super) fn hold(
     if webhook.conditions.is_empty() {
         return Ok(true);
     }
-    let objects = ObjectVersions::write(review, matched)?;
-    let (object, old_object) = (parse(&objects.object)?, parse(&objects.old_object)?);
+    let objects = VersionedObjects::trees(review, matched).await?;
     let request = request_tree(review, matched);
     let authorizer = RequestAuthorizer::new(review, access.cloned());
     let inputs = Inputs {
-        object: object.as_ref(),
-        old_object: old_object.as_ref(),
+        object: objects.object.as_ref(),
+        old_object: objects.old_object.as_ref(),
         request: &request,
         namespace: None,
         params: None,
@@ -45,9 +42,4 @@ pub(super) fn hold(
             Err(Status::forbidden(&resource, review.name, &why))
         }
     }
-}
-
-fn parse(json: &[u8]) -> Result<Option<Tree>, Status> {
-    let tree = json::parse(json).map_err(Status::internal)?;
-    Ok(Some(tree).filter(|tree| !tree.is_null()))
 }

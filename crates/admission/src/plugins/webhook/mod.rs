@@ -16,7 +16,6 @@ mod conditions;
 mod configuration;
 mod metrics;
 mod mutating;
-mod object_versions;
 mod patch;
 mod response;
 mod review_body;
@@ -110,7 +109,7 @@ fn is_excluded(review: &Review<'_>) -> bool {
 }
 
 /// The invocation of a webhook, if it concerns the request.
-fn invocation<'a>(
+async fn invocation<'a>(
     webhooks: &Webhooks,
     webhook: &'a Webhook,
     review: &Review<'_>,
@@ -118,6 +117,6 @@ fn invocation<'a>(
     let Some(matched) = webhook.criteria.matches(review)? else {
         return Ok(None);
     };
-    let holds = conditions::hold(webhook, review, &matched, webhooks.access.as_ref())?;
+    let holds = conditions::hold(webhook, review, &matched, webhooks.access.as_ref()).await?;
     Ok(holds.then_some(Invocation { webhook, matched }))
 }

@@ -11,10 +11,10 @@ use setpoint_strategy::meta;
 use super::call::{self, Call, CallError, Failure};
 use super::configuration::Webhook;
 use super::metrics::Step;
-use super::object_versions::ObjectVersions;
 use super::patch::{self, AppliedPatch};
 use super::{Invocation, Source, Webhooks, invocation};
 use crate::chain::{Plugin, WaitingPlugin};
+use crate::object_form::VersionedObjects;
 
 const NAME: &str = "MutatingAdmissionWebhook";
 const MANAGED_FIELDS: &str = "managedFields";
@@ -65,7 +65,7 @@ impl MutatingAdmissionWebhook {
             all.extend(configuration.webhooks.iter().map(|webhook| (name, webhook)));
         }
         for (index, (configuration, webhook)) in all.into_iter().enumerate() {
-            let Some(invocation) = invocation(webhooks, webhook, review)? else {
+            let Some(invocation) = invocation(webhooks, webhook, review).await? else {
                 continue;
             };
             let is_second = review.reinvocation.is_reinvocation();
@@ -169,14 +169,15 @@ async fn invoke(
     invocation: &Invocation<'_>,
 ) -> Result<Option<AppliedPatch>, CallError> {
     let (webhook, matched) = (invocation.webhook, &invocation.matched);
-    let objects = ObjectVersions::write(review, matched).map_err(CallError::Internal)?;
+    let objects = VersionedObjects::json(review, matched).await;
+    let objects = objects.map_err(CallError::Internal)?;
     let call = Call::new(invocation, review, &objects, (Step::Admit, webhooks.clock.now()))?;
     let mut response = call.send(webhooks).await?;
     call::add_effects(review, webhook, &mut response);
     if !response.allowed {
         return Err(CallError::Rejected(call::rejection(webhook, response.status)));
     }
-    patch::apply(review, (webhook, matched), &objects, response)
+    patch::apply(review, (webhook, matched), &objects, response).await
 }
 
 /// Adds the annotations that show whether and how the webhook has changed the object.

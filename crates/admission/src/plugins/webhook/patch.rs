@@ -1,22 +1,23 @@
 //! Applies the JSON patch of a mutating webhook to the object under review.
 
 use setpoint_api::Status;
-use setpoint_codec::json;
+use setpoint_api::options::FieldValidation;
+use setpoint_codec::{json, strict};
 use setpoint_registry_api::Review;
-use setpoint_schema::Tree;
-use setpoint_schema::patch;
+use setpoint_schema::{Tree, patch};
+use setpoint_strategy::meta;
 
 use super::call::{self, CallError};
 use super::configuration::Webhook;
-use super::object_versions::{self, ObjectVersions};
 use super::response::AdmissionResponse;
 use crate::matching::MatchedResource;
+use crate::object_form::{ObjectForm, VersionedObjects};
 
 /// Applies the patch of a response. Returns whether it has changed the object, and the patch for the audit event.
-pub(super) fn apply(
+pub(super) async fn apply(
     review: &mut Review<'_>,
     (webhook, matched): (&Webhook, &MatchedResource),
-    objects: &ObjectVersions,
+    objects: &VersionedObjects<Vec<u8>>,
     response: AdmissionResponse,
 ) -> Result<Option<AppliedPatch>, CallError> {
     if response.patch.is_empty() {
@@ -43,9 +44,11 @@ pub(super) fn apply(
         });
     }
     let internal = |why: String| CallError::Internal(Status::internal(why));
-    let mut object = json::parse(&objects.object).map_err(|error| internal(error.to_string()))?;
+    let object = objects.object.as_deref().unwrap_or_default();
+    let mut object = json::parse(object).map_err(|error| internal(error.to_string()))?;
     patch::apply_json(&mut object, &patch).map_err(|error| internal(error.to_string()))?;
-    let changed = object_versions::replace(review, matched, object).map_err(CallError::Internal)?;
+    let changed = replace(review, matched, object).await;
+    let changed = changed.map_err(CallError::Internal)?;
     Ok(Some(AppliedPatch { changed, patch }))
 }
 
@@ -54,6 +57,34 @@ pub(super) fn apply(
 pub(super) struct AppliedPatch {
     pub(super) changed: bool,
     pub(super) patch: Tree,
+}
+
+/// Replaces the object under review by a tree in the version of the matched resource: drops unknown fields, sets defaults
+/// and converts it. Returns whether that changes the object.
+async fn replace(review: &mut Review<'_>, matched: &MatchedResource, patched: Tree) -> Result<bool, Status> {
+    let form = ObjectForm::of(review, matched)?;
+    let new = match &form {
+        ObjectForm::Body(shape) => {
+            let conformed = strict::conform_tree(patched, shape, FieldValidation::Ignore);
+            conformed.map_err(|error| Status::internal(error.cause()))?.tree
+        }
+        ObjectForm::Kind(kind) => {
+            let conformed = kind.conform(patched, FieldValidation::Ignore);
+            let mut tree = conformed.map_err(|error| Status::internal(error.cause()))?.tree;
+            kind.prepare_input(&mut tree).map_err(Status::internal)?;
+            kind.default_for_request(&mut tree, review.facts);
+            tree
+        }
+    };
+    let new = form.to_request_version(review, new).await?;
+    let Some(object) = review.object.as_deref_mut() else {
+        return Ok(false);
+    };
+    // Where managed fields are tracked, every patch counts as a change: upstream compares their timestamps, which lose
+    // their nanoseconds in the JSON that is patched.
+    let changes = meta::find(object, "managedFields").is_some() || !object.semantic_eq(&new);
+    *object = new;
+    Ok(changes)
 }
 
 /// Decodes a patch: a list of objects.

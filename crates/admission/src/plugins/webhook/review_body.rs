@@ -6,25 +6,27 @@ use setpoint_registry_api::Review;
 use setpoint_schema::{Map, fields};
 
 use super::configuration::ReviewVersion;
-use super::object_versions::ObjectVersions;
 use crate::admission_request::request_tree;
 use crate::matching::MatchedResource;
+use crate::object_form::VersionedObjects;
 
 /// The AdmissionReview of a request, in JSON. The objects are JSON already.
 pub(super) fn write(
     (version, uid): (ReviewVersion, &str),
     review: &Review<'_>,
     matched: &MatchedResource,
-    objects: &ObjectVersions,
+    objects: &VersionedObjects<Vec<u8>>,
 ) -> Bytes {
-    let mut request = JsonObject::with_capacity(objects.object.len() + objects.old_object.len() + 2048);
+    let [object, old_object] =
+        [&objects.object, &objects.old_object].map(|json| json.as_deref().unwrap_or(b"null"));
+    let mut request = JsonObject::with_capacity(object.len() + old_object.len() + 2048);
     request.member("uid", uid);
     let members = request_tree(review, matched);
     for (name, value) in members.as_map().into_iter().flat_map(Map::iter) {
         request.member(name, value);
     }
-    request.raw("object", &objects.object);
-    request.raw("oldObject", &objects.old_object);
+    request.raw("object", object);
+    request.raw("oldObject", old_object);
     if members.get(fields::OPTIONS).is_none() {
         request.raw("options", b"null");
     }

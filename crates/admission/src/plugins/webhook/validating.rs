@@ -8,10 +8,10 @@ use setpoint_registry_api::{AdmitFuture, Operation, Review};
 
 use super::call::{self, Call, CallError, Failure};
 use super::metrics::Step;
-use super::object_versions::ObjectVersions;
 use super::response::AdmissionResponse;
 use super::{Invocation, Source, Webhooks, invocation};
 use crate::chain::{Plugin, WaitingPlugin};
+use crate::object_form::VersionedObjects;
 
 /// The key of an audit annotation, before the index of the webhook.
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/round_0_index_";
@@ -36,7 +36,7 @@ impl ValidatingAdmissionWebhook {
         let configurations = self.source.configurations(review);
         let mut invocations = Vec::new();
         for webhook in configurations.iter().flat_map(|one| &one.webhooks) {
-            invocations.extend(invocation(webhooks, webhook, review)?);
+            invocations.extend(invocation(webhooks, webhook, review).await?);
         }
         if invocations.is_empty() {
             return Ok(());
@@ -81,7 +81,7 @@ async fn call_all(
     for invocation in invocations {
         let resource = &invocation.matched.resource;
         if !versions.contains_key(resource) {
-            let written = ObjectVersions::write(review, &invocation.matched)?;
+            let written = VersionedObjects::json(review, &invocation.matched).await?;
             versions.insert(resource.clone(), written);
         }
     }

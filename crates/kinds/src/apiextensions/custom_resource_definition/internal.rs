@@ -45,7 +45,10 @@ pub(super) fn versions(versions: &FieldRef<'_>) -> RawJson {
             ),
         ])
     });
-    print(&Tree::from(printed.collect::<Vec<_>>()))
+    match versions.value().as_list() {
+        Some(_) => print(&Tree::from(printed.collect::<Vec<_>>())),
+        None => print(&Tree::Null),
+    }
 }
 
 /// A schema.

@@ -80,7 +80,8 @@ impl Strategy for CustomResourceDefinition {
         .unqualified_finalizers()
         .discovery_storage_version("v1beta1")
         .error_storage_path("apiextensions.k8s.io/customresourcedefinitions")
-        .empty(EmptyCollections::Keep);
+        .empty(EmptyCollections::Keep)
+        .repeats_causes();
 
     fn default_fields(crd: &mut Tree) {
         let spec = crd.child(fields::SPEC);
@@ -223,8 +224,8 @@ fn is_same(value: Option<&Tree>, other: Option<&Tree>) -> bool {
             // Each pair is compared once: twice at every level would take exponential time.
             let mut pairs = map.iter();
             let mut added = other.iter().filter(|(key, _)| map.get(key).is_none());
-            pairs.all(|(key, value)| is_same(Some(value), other.get(key)))
-                && added.all(|(_, value)| is_same(None, Some(value)))
+            pairs.all(|(key, value)| is_member_same(key, Some(value), other.get(key)))
+                && added.all(|(key, value)| is_member_same(key, None, Some(value)))
         }
         (Some(Tree::List(items)), Some(Tree::List(other))) => {
             let mut pairs = items.iter().zip(other);
@@ -233,6 +234,25 @@ fn is_same(value: Option<&Tree>, other: Option<&Tree>) -> bool {
         _ if !set(value) || !set(other) => set(value) == set(other),
         (Some(value), Some(other)) => value.semantic_eq(other),
         _ => false,
+    }
+}
+
+/// The same for a field: raw JSON is compared as it is, and an empty map of schemas is an absent one.
+fn is_member_same(name: &str, value: Option<&Tree>, other: Option<&Tree>) -> bool {
+    let is_empty = |value: &&Tree| value.as_map().is_some_and(Map::is_empty);
+    match name {
+        fields::DEFAULT | fields::EXAMPLE => match (value, other) {
+            (Some(value), Some(other)) => value.unordered_eq(other),
+            (value, other) => value.is_none() && other.is_none(),
+        },
+        fields::PROPERTIES | fields::PATTERN_PROPERTIES | fields::DEFINITIONS | fields::DEPENDENCIES => {
+            let [value, other] = [value, other].map(|value| value.filter(|value| !is_empty(value)));
+            is_same(value, other)
+        }
+        fields::ADDITIONAL_PROPERTIES | fields::ADDITIONAL_ITEMS if value.is_some() != other.is_some() => {
+            false
+        }
+        _ => is_same(value, other),
     }
 }
 
@@ -265,14 +285,10 @@ fn add_stored_version(crd: &mut Tree) {
         .get(fields::SPEC)
         .map_or(&[][..], |spec| spec.items(fields::VERSIONS));
     let storage = |version: &&Tree| version.get(fields::STORAGE).and_then(Tree::as_bool) == Some(true);
-    let Some(name) = versions
-        .iter()
-        .find(storage)
-        .and_then(|version| version.get(fields::NAME))
-        .cloned()
-    else {
+    let Some(version) = versions.iter().find(storage) else {
         return;
     };
+    let name = Tree::from(version.str_at(&[fields::NAME]).unwrap_or_default());
     let mut stored = stored_versions(crd).to_vec();
     if !stored.contains(&name) {
         stored.push(name);
@@ -287,7 +303,7 @@ mod tests {
     /// A value in a hundred maps.
     fn nested(value: &str) -> Tree {
         let depth = 100;
-        let json = format!("{}{value}{}", "{\"properties\":".repeat(depth), "}".repeat(depth));
+        let json = format!("{}{value}{}", "{\"not\":".repeat(depth), "}".repeat(depth));
         serde_json::from_str(&json).unwrap()
     }
 
@@ -302,5 +318,13 @@ mod tests {
         check(r#"{"type": "object"}"#, r#"{"type": "object"}"#, true);
         check(r#"{"nullable": false}"#, "{}", true);
         check(r#"{"type": "object"}"#, "{}", false);
+    }
+
+    #[test]
+    fn only_pointers_distinguish_empty_from_absent() {
+        check(r#"{"properties": {}, "required": []}"#, "{}", true);
+        check(r#"{"default": ""}"#, "{}", false);
+        check(r#"{"additionalProperties": false}"#, "{}", false);
+        check(r#"{"not": {}}"#, "{}", false);
     }
 }

@@ -285,7 +285,8 @@ pub(super) fn validate_stored(crd: &FieldRef<'_>) {
     let mut unknown: BTreeMap<&str, usize> = indexes.map(|(index, name)| (name, index)).collect();
     for version in crd.at(fields::SPEC).at(fields::VERSIONS).items() {
         let name = version.at(fields::NAME).str();
-        let is_listed = stored.strs().any(|listed| listed == name);
+        // Of two versions of the same name, the second is not found.
+        let is_listed = unknown.contains_key(name);
         if version.at(fields::STORAGE).bool() && !is_listed {
             stored.invalid(&format!("must have the storage version {name}"));
         }

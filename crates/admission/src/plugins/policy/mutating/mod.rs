@@ -7,15 +7,16 @@ use std::sync::{Arc, LazyLock};
 
 use setpoint_api::Status;
 use setpoint_api::status::StatusCause;
-use setpoint_registry_api::Review;
+use setpoint_registry_api::{AdmitFuture, Review};
 use setpoint_schema::Tree;
 
 use super::bindings::{self, ConfigurationError, Invocation, Matches, PolicyResources};
 use super::compile::PolicyBinding;
 use super::objects::ReviewObjects;
-use super::{Binding, FailurePolicy, Policy, is_exempt, resource};
+use super::{Binding, FailurePolicy, Policy, has_conversion_webhook, is_exempt, resource, without_waiting};
 use crate::admission_request::request_tree;
-use crate::chain::{AccessChecker, Plugin};
+use crate::chain::{AccessChecker, Plugin, WaitingPlugin};
+use crate::object_form::ObjectForm;
 use crate::review::forbidden;
 use compiled::MutatingPolicy;
 use patch::{PatchError, patch};
@@ -37,6 +38,27 @@ impl Plugin for MutatingAdmissionPolicy {
     }
 
     fn mutate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        without_waiting(self.apply_policies(review))
+    }
+
+    fn waiting(&self) -> Option<&dyn WaitingPlugin> {
+        Some(self)
+    }
+}
+
+impl WaitingPlugin for MutatingAdmissionPolicy {
+    fn concerns(&self, review: &Review<'_>) -> bool {
+        has_conversion_webhook(review)
+    }
+
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(self.apply_policies(review))
+    }
+}
+
+impl MutatingAdmissionPolicy {
+    /// Runs the policies that match. It waits only for a conversion webhook.
+    async fn apply_policies(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let policies = bindings::bound_policies(review, &RESOURCES, |binding: &PolicyBinding| {
             &binding.spec.policy_name
         });
@@ -47,14 +69,12 @@ impl Plugin for MutatingAdmissionPolicy {
         let mut errors = Errors::default();
         let invocations = errors.take_configuration_errors(matches);
         if !invocations.is_empty() {
-            self.run(review, &invocations, &mut errors)?;
+            self.run(review, &invocations, &mut errors).await?;
         }
         errors.finish(review)
     }
-}
 
-impl MutatingAdmissionPolicy {
-    fn run(
+    async fn run(
         &self,
         review: &mut Review<'_>,
         invocations: &[Invocation<MutatingPolicy, PolicyBinding>],
@@ -68,7 +88,7 @@ impl MutatingAdmissionPolicy {
             }
         }
         for invocation in invocations {
-            self.invoke(review, &mut objects, invocation, errors)?;
+            self.invoke(review, &mut objects, invocation, errors).await?;
         }
         let state = review.reinvocation.of(NAME);
         state.set_last_output(review.object.as_deref());
@@ -76,7 +96,7 @@ impl MutatingAdmissionPolicy {
     }
 
     /// Runs the mutations of one policy with one set of parameters, if its conditions are met.
-    fn invoke(
+    async fn invoke(
         &self,
         review: &mut Review<'_>,
         objects: &mut ReviewObjects,
@@ -85,7 +105,7 @@ impl MutatingAdmissionPolicy {
     ) -> Result<(), Status> {
         let policy = &invocation.policy;
         let request = request_tree(review, &invocation.matched);
-        objects.add_version(review, &invocation.matched.kind)?;
+        objects.add_version(review, &invocation.matched).await?;
         let inputs = objects.inputs(&invocation.matched.kind, &request, invocation.param.as_ref());
         match policy.parts.conditions.evaluate(&inputs, &policy.parts.variables) {
             Ok(true) => {}
@@ -100,7 +120,7 @@ impl MutatingAdmissionPolicy {
             return Ok(());
         }
         let before = review.object.as_deref().cloned();
-        mutate(review, objects, invocation, &request, errors)?;
+        mutate(review, objects, invocation, &request, errors).await?;
         if has_changed(before.as_ref(), review.object.as_deref()) {
             review.reinvocation.of(NAME).require();
             review.reinvocation.request();
@@ -113,7 +133,7 @@ impl MutatingAdmissionPolicy {
 }
 
 /// Runs the mutations of a policy in order. One that fails is skipped.
-fn mutate(
+async fn mutate(
     review: &mut Review<'_>,
     objects: &mut ReviewObjects,
     invocation: &Invocation<MutatingPolicy, PolicyBinding>,
@@ -124,15 +144,21 @@ fn mutate(
         if review.object.is_none() {
             return Ok(());
         }
-        objects.add_version(review, &invocation.matched.kind)?;
-        let inputs = objects.inputs(&invocation.matched.kind, request, invocation.param.as_ref());
-        match patch(
-            review,
-            mutation,
-            &invocation.policy.parts.variables,
-            (&invocation.matched.kind, &inputs),
-        ) {
+        objects.add_version(review, &invocation.matched).await?;
+        let form = ObjectForm::of(review, &invocation.matched)?;
+        let outcome = {
+            let inputs = objects.inputs(&invocation.matched.kind, request, invocation.param.as_ref());
+            let variables = &invocation.policy.parts.variables;
+            patch(
+                review,
+                (mutation, variables),
+                (&invocation.matched.kind, &form),
+                &inputs,
+            )
+        };
+        match outcome {
             Ok(Some(patched)) => {
+                let patched = form.to_request_version(review, patched).await?;
                 if let Some(object) = review.object.as_deref_mut() {
                     *object = patched;
                 }

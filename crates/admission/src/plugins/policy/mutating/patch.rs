@@ -9,8 +9,8 @@ use setpoint_schema::{Shape, Tree, fields, patch};
 use setpoint_strategy::{Kind, normal_form};
 
 use super::compiled::CompiledMutation;
-use crate::admission_request::ObjectForm;
 use crate::expressions::{BUDGET, CompiledExpression, CompiledVariable, Evaluator, Inputs};
+use crate::object_form::ObjectForm;
 
 /// The greatest integer that upstream writes to a JSON patch as a number; others are texts.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
@@ -36,28 +36,27 @@ impl PatchError {
     }
 }
 
-/// The object under review with a mutation applied; none if it stays as it is.
+/// The object under review with a mutation applied, in the version of the form; none if it stays as it is.
 pub(super) fn patch(
     review: &Review<'_>,
-    mutation: &CompiledMutation,
-    variables: &[CompiledVariable],
-    (kind, inputs): (&Gvk, &Inputs<'_>),
+    (mutation, variables): (&CompiledMutation, &[CompiledVariable]),
+    (kind, form): (&Gvk, &ObjectForm),
+    inputs: &Inputs<'_>,
 ) -> Result<Option<Tree>, PatchError> {
-    let form = ObjectForm::find(review, kind);
     let Some(object) = inputs.object else {
         return Ok(None);
     };
     match mutation {
         CompiledMutation::ApplyConfiguration(expression) => {
             let value = evaluate(expression, variables, inputs)?;
-            let merged = apply_configuration(&value, object, kind, &form)?;
-            conform_merged(review, &form, merged, kind).map(Some)
+            let merged = apply_configuration(&value, object, kind, form)?;
+            conform_merged(review, form, merged, kind).map(Some)
         }
         CompiledMutation::JsonPatch(expression) => {
             let operations = operations(&evaluate(expression, variables, inputs)?)?;
             let mut patched = object.clone();
             match patch::apply_json(&mut patched, &operations) {
-                Ok(()) => conform_patched(review, &form, patched).map(Some),
+                Ok(()) => conform_patched(review, form, patched).map(Some),
                 Err(patch::Error::TestFailed(_)) => Ok(None),
                 Err(error) => Err(PatchError::Message(format!("JSON Patch: {error}"))),
             }
@@ -90,8 +89,7 @@ fn apply_configuration(
     let mut configuration = value.to_tree().ok_or_else(unsupported)?;
     configuration.set(&[fields::API_VERSION], kind.api_version());
     configuration.set(&[fields::KIND], kind.kind.clone());
-    let shape = shape_of(form).ok_or_else(|| format!("no schema for {}", display(kind)))?;
-    let merged = merge_configuration(object, &configuration, shape);
+    let merged = merge_configuration(object, &configuration, form.shape());
     merged.map_err(|error| PatchError::Message(format!("error applying patch: {error}")))
 }
 
@@ -144,15 +142,7 @@ fn write_large_integers_as_text(value: &mut Tree) {
     }
 }
 
-fn shape_of(form: &ObjectForm) -> Option<&Shape> {
-    match form {
-        ObjectForm::Kind(kind) => Some(kind.shape()),
-        ObjectForm::Body(shape) => Some(shape),
-        ObjectForm::Unknown => None,
-    }
-}
-
-/// The merged object in the storage version. A value that has the type of the schema and not that of its field, such as a
+/// The merged object in normal form. A value that has the type of the schema and not that of its field, such as a
 /// fraction in an integer, is an error of the policy.
 fn conform_merged(
     review: &Review<'_>,
@@ -181,11 +171,10 @@ fn conform_merged(
             )
         }
         ObjectForm::Body(shape) => normalise_body(shape, merged),
-        ObjectForm::Unknown => Ok(merged),
     }
 }
 
-/// The patched object in the storage version. A built-in kind must not have unknown fields.
+/// The patched object in normal form. A built-in kind must not have unknown fields.
 fn conform_patched(review: &Review<'_>, form: &ObjectForm, patched: Tree) -> Result<Tree, PatchError> {
     match form {
         ObjectForm::Kind(kind) => {
@@ -200,7 +189,6 @@ fn conform_patched(review: &Review<'_>, form: &ObjectForm, patched: Tree) -> Res
             prepare(review, &**kind, tree)
         }
         ObjectForm::Body(shape) => normalise_body(shape, patched),
-        ObjectForm::Unknown => Ok(patched),
     }
 }
 

@@ -8,14 +8,14 @@ use std::sync::{Arc, LazyLock};
 
 use setpoint_api::Status;
 use setpoint_api::status::StatusCause;
-use setpoint_registry_api::Review;
+use setpoint_registry_api::{AdmitFuture, Review};
 
 use super::bindings::{self, ConfigurationError, Invocation, PolicyResources};
 use super::compile::PolicyBinding;
 use super::objects::ReviewObjects;
-use super::{Binding, FailurePolicy, Policy, is_exempt, resource};
+use super::{Binding, FailurePolicy, Policy, has_conversion_webhook, is_exempt, resource, without_waiting};
 use crate::admission_request::request_tree;
-use crate::chain::{AccessChecker, Plugin};
+use crate::chain::{AccessChecker, Plugin, WaitingPlugin};
 use crate::review::forbidden;
 use audit::AuditAnnotations;
 use compiled::ValidatingPolicy;
@@ -36,6 +36,27 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 
     fn validate(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        without_waiting(self.apply_policies(review))
+    }
+
+    fn waiting(&self) -> Option<&dyn WaitingPlugin> {
+        Some(self)
+    }
+}
+
+impl WaitingPlugin for ValidatingAdmissionPolicy {
+    fn concerns(&self, review: &Review<'_>) -> bool {
+        has_conversion_webhook(review)
+    }
+
+    fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(self.apply_policies(review))
+    }
+}
+
+impl ValidatingAdmissionPolicy {
+    /// Runs the policies that match. It waits only for a conversion webhook.
+    async fn apply_policies(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let policies = bindings::bound_policies(review, &RESOURCES, |binding: &PolicyBinding| {
             &binding.spec.policy_name
         });
@@ -56,7 +77,7 @@ impl Plugin for ValidatingAdmissionPolicy {
                         Some(objects) => objects,
                         none => none.insert(ReviewObjects::new(review, self.0.clone())?),
                     };
-                    outcome.evaluate(review, objects, &invocation);
+                    outcome.evaluate(review, objects, &invocation).await;
                 }
             }
         }
@@ -88,7 +109,7 @@ impl Outcome {
         }
     }
 
-    fn evaluate(
+    async fn evaluate(
         &mut self,
         review: &Review<'_>,
         objects: &mut ReviewObjects,
@@ -100,7 +121,7 @@ impl Outcome {
             param,
             matched,
         } = invocation;
-        if let Err(status) = objects.add_version(review, &matched.kind) {
+        if let Err(status) = objects.add_version(review, matched).await {
             self.add_configuration_error(&ConfigurationError {
                 policy: policy.clone(),
                 binding: Some(binding.clone()),
