@@ -1,35 +1,31 @@
 //! Handler for resource requests: find the kind, check verb and options, read the body, call `Serve`, write the
 //! response.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod verb;
 
-use http::header::USER_AGENT;
+use std::sync::Arc;
+
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{ApiVerb, ApiVerbs, Payload, Request, Status, Target, User, Verb, off_worker};
+use setpoint_api::{ApiVerb, ApiVerbs, Request, Status, Target, User, Verb, off_worker};
 use setpoint_strategy::{ConnectKind, Kind, KindInfo};
-use uuid::Uuid;
 
 use crate::body::Body;
 use crate::chain::Exchange;
 use crate::filters::bodies_in_flight::LARGE_BODY_BYTES;
 use crate::filters::{audit, authorize};
-use crate::negotiate::{self, Format, Negotiated, Supported, header};
+use crate::negotiate::{self, Format, Negotiated, Supported};
+use crate::request::ResourceRequest;
 use crate::request::deadline::{self, Deadline};
 use crate::request::options::StatusError;
 use crate::request::payload::{self, ReceivedPayload};
-use crate::request::{ResourceRequest, delete, options};
 use crate::respond;
 use crate::table::{self, IncludeObject, RenderOptions};
 use crate::view::View;
 use crate::watch::{WatchBody, socket};
 use crate::{connect, websocket};
-
-/// Minimum lifetime of a watch whose request sets no timeout. The actual lifetime is drawn between this and twice this,
-/// so that watches started together do not all end together.
-const MIN_WATCH_SECONDS: u64 = 1800;
+use verb::{target, with_options};
 
 /// A response of more bytes may take long to encode.
 const LARGE_RESPONSE_BYTES: usize = 512 * 1024;
@@ -282,55 +278,6 @@ fn check_name(target: &Target) -> Result<(), StatusError> {
     }
 }
 
-/// The target passed to `Serve`. A watch of a single name becomes a watch of the collection with a field selector.
-fn target(resource: &ResourceRequest, verb: ApiVerb) -> Target {
-    match verb {
-        ApiVerb::Watch => Target {
-            name: None,
-            ..resource.target.clone()
-        },
-        _ => resource.target.clone(),
-    }
-}
-
-/// The verb with its options and payload.
-fn with_options(
-    verb: ApiVerb,
-    exchange: &Exchange<'_>,
-    resource: &ResourceRequest,
-    payload: Option<Payload>,
-) -> Result<Verb, StatusError> {
-    let query = exchange.query;
-    let agent = header(&exchange.head.headers, &USER_AGENT);
-    let body = |payload: Option<Payload>| payload.unwrap_or_else(|| Payload::json(""));
-    match verb {
-        ApiVerb::Get => Ok(Verb::Get(options::get(query)?)),
-        ApiVerb::List => Ok(Verb::List(options::list(query)?)),
-        ApiVerb::Watch => watch(exchange, resource),
-        ApiVerb::Create => Ok(Verb::Create(
-            body(payload),
-            options::write(query, "CreateOptions", agent)?,
-        )),
-        ApiVerb::Update => Ok(Verb::Update(
-            body(payload),
-            options::write(query, "UpdateOptions", agent)?,
-        )),
-        ApiVerb::Patch => {
-            let patch_type = payload::patch_type(&exchange.head.headers)?;
-            Ok(Verb::Patch(
-                patch_type,
-                body(payload),
-                options::patch(query, patch_type, agent)?,
-            ))
-        }
-        ApiVerb::Delete => Ok(Verb::Delete(delete::read(query, payload.as_ref())?)),
-        ApiVerb::DeleteCollection => Ok(Verb::DeleteCollection(
-            delete::read_collection(query, payload.as_ref())?,
-            options::list(query)?,
-        )),
-    }
-}
-
 /// Checks the extra permission for deleting an object that cannot be decoded.
 async fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), StatusError> {
     match &request.verb {
@@ -340,15 +287,6 @@ async fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<()
         }
         _ => Ok(()),
     }
-}
-
-fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, StatusError> {
-    let spread = Uuid::new_v4().as_u64_pair().0 % MIN_WATCH_SECONDS;
-    let mut watch = options::watch(exchange.query, Duration::from_secs(MIN_WATCH_SECONDS + spread))?;
-    if let Some(name) = &resource.target.name {
-        watch.fields = FieldSelector::equals("metadata.name", name);
-    }
-    Ok(Verb::Watch(watch))
 }
 
 /// Calls `Serve` with a deadline; watches have none.

@@ -1,15 +1,16 @@
 //! Evaluation of a plan, with a bound on its cost.
 
+mod aggregate;
+mod attribute;
 mod collect;
+mod comprehension;
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::ast::operator;
-use crate::cel_type::{ObjectType, Type};
 use crate::library::cost;
-use crate::plan::{Attribute, CallStep, Fold, Qualifier, Root, Step};
-use crate::value::{List, Map, Text, Value};
+use crate::plan::{CallStep, Step};
+use crate::value::Value;
 
 /// Why an evaluation has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,121 +145,6 @@ impl<'a, 'd> Frame<'a, 'd> {
         }
     }
 
-    fn attribute(&mut self, attribute: &Attribute) -> Outcome<'a> {
-        let root = self.root(&attribute.root);
-        if !matches!(attribute.root, Root::Computed(Step::Conditional(_))) {
-            self.charge(cost::SELECT)?;
-        }
-        self.qualifiers(root?, &attribute.qualifiers)
-    }
-
-    fn qualifiers(&mut self, mut value: Value<'a>, qualifiers: &[Qualifier]) -> Outcome<'a> {
-        for (at, qualifier) in qualifiers.iter().enumerate() {
-            value = match value {
-                Value::Optional(inner) if at > 0 || !matches!(qualifier, Qualifier::Field(_)) => {
-                    match self.optional_qualifier(inner.as_deref(), qualifier)? {
-                        Some(value) => Value::some(value),
-                        None => return Ok(Value::NONE),
-                    }
-                }
-                value => match self.qualify(&value, qualifier)? {
-                    Some(value) => value,
-                    None => return Ok(Value::NONE),
-                },
-            };
-        }
-        Ok(value)
-    }
-
-    fn root(&mut self, root: &Root) -> Outcome<'a> {
-        match root {
-            Root::Variable(at) => Ok(self.variables[*at].clone()),
-            Root::Local(slot) => self.locals[*slot].clone(),
-            Root::Computed(step) => self.eval(step),
-        }
-    }
-
-    /// Selects from the content of an optional value.
-    fn optional_qualifier(
-        &mut self,
-        inner: Option<&Value<'a>>,
-        qualifier: &Qualifier,
-    ) -> Result<Option<Value<'a>>, EvalError> {
-        let Some(inner) = inner else { return Ok(None) };
-        let found = match qualifier {
-            Qualifier::Field(name) | Qualifier::OptionalField(name) => self.field(inner, name),
-            Qualifier::Index(index) | Qualifier::OptionalIndex(index) => {
-                let index = self.eval(index)?;
-                element(inner, &index)
-            }
-        };
-        self.charge_found(found)
-    }
-
-    /// Selects a field or an element. `None` is the absence of an optional one.
-    fn qualify(&mut self, value: &Value<'a>, qualifier: &Qualifier) -> Result<Option<Value<'a>>, EvalError> {
-        match qualifier {
-            Qualifier::Field(name) => {
-                self.charge(cost::SELECT)?;
-                Ok(Some(self.field(value, name)?))
-            }
-            Qualifier::Index(index) => {
-                let index = self.eval(index)?;
-                self.charge(cost::SELECT)?;
-                Ok(Some(element(value, &index)?))
-            }
-            Qualifier::OptionalField(name) => {
-                let found = self.charge_found(self.field(value, name))?;
-                Ok(found.map(Value::some))
-            }
-            Qualifier::OptionalIndex(index) => {
-                let index = self.eval(index)?;
-                let found = self.charge_found(element(value, &index))?;
-                Ok(found.map(Value::some))
-            }
-        }
-    }
-
-    /// An optional selection costs nothing if nothing is there.
-    fn charge_found(&mut self, found: Outcome<'a>) -> Result<Option<Value<'a>>, EvalError> {
-        if found.is_ok() {
-            self.charge(cost::SELECT)?;
-        }
-        Ok(found.ok())
-    }
-
-    fn has(&mut self, attribute: &Attribute, name: &str) -> Outcome<'a> {
-        let root = self.root(&attribute.root)?;
-        let value = self.qualifiers(root, &attribute.qualifiers)?;
-        self.charge(cost::SELECT)?;
-        let value = match &value {
-            Value::Optional(None) => return Ok(Value::Bool(false)),
-            Value::Optional(Some(inner)) => inner,
-            value => value,
-        };
-        match value {
-            Value::Map(Map::Deferred) => match self.deferred.field(name) {
-                Some(Err(failed)) => Err(failed),
-                found => Ok(Value::Bool(found.is_some())),
-            },
-            Value::Map(map) => Ok(Value::Bool(
-                map.get(&Value::String(Text::Borrowed(name))).is_some(),
-            )),
-            Value::List(_) => Err(field_of_list()),
-            _ => Ok(Value::Bool(false)),
-        }
-    }
-
-    fn field(&self, value: &Value<'a>, name: &str) -> Outcome<'a> {
-        let missing = || EvalError::Failed(format!("no such key: {name}"));
-        match value {
-            Value::Map(Map::Deferred) => self.deferred.field(name).unwrap_or_else(|| Err(missing())),
-            Value::Map(map) => map.get(&Value::String(Text::Borrowed(name))).ok_or_else(missing),
-            Value::List(_) => Err(field_of_list()),
-            _ => Err(missing()),
-        }
-    }
-
     /// `&&` decides on false and `||` on true, whatever the other operands are; otherwise the first error decides.
     fn logical(&mut self, terms: &[Step], decisive: bool) -> Outcome<'a> {
         let mut error = None;
@@ -312,134 +198,6 @@ impl<'a, 'd> Frame<'a, 'd> {
             _ => Err(no_such_overload()),
         }
     }
-
-    fn list(&mut self, items: &[(Step, bool)]) -> Outcome<'a> {
-        let mut values = Vec::with_capacity(items.len());
-        let mut outcome = Ok(());
-        for (item, optional) in items {
-            match self.entry(item, *optional) {
-                Ok(value) => values.extend(value),
-                Err(failed) => {
-                    outcome = Err(failed);
-                    break;
-                }
-            }
-        }
-        self.charge(cost::LIST)?;
-        outcome.map(|()| Value::list(values))
-    }
-
-    /// The value of an entry; none if it is optional and absent.
-    fn entry(&mut self, step: &Step, optional: bool) -> Result<Option<Value<'a>>, EvalError> {
-        match self.eval(step)? {
-            Value::Optional(inner) if optional => Ok(inner.map(|value| (*value).clone())),
-            _ if optional => Err(no_such_overload()),
-            value => Ok(Some(value)),
-        }
-    }
-
-    fn map(&mut self, steps: &[(Step, Step, bool)]) -> Outcome<'a> {
-        let entries = self.map_entries(steps);
-        self.charge(cost::MAP)?;
-        entries.map(Value::map)
-    }
-
-    fn map_entries(
-        &mut self,
-        steps: &[(Step, Step, bool)],
-    ) -> Result<Vec<(Value<'a>, Value<'a>)>, EvalError> {
-        let mut entries = Vec::with_capacity(steps.len());
-        for (key, value, optional) in steps {
-            let key = self.eval(key)?;
-            if let Some(value) = self.entry(value, *optional)? {
-                entries.push((key, value));
-            }
-        }
-        Ok(entries)
-    }
-
-    fn structure(&mut self, object: &Arc<ObjectType>, fields: &[(Arc<str>, Step, bool)]) -> Outcome<'a> {
-        let mut entries = Vec::with_capacity(fields.len());
-        for (name, value, optional) in fields {
-            if let Some(value) = self.entry(value, *optional)? {
-                check_field(object, name, &value)?;
-                entries.push((Value::String(Text::Shared(name.clone())), value));
-            }
-        }
-        self.charge(cost::STRUCT)?;
-        Ok(Value::object(object.clone(), entries))
-    }
-
-    fn fold(&mut self, fold: &Fold) -> Outcome<'a> {
-        let range = self.eval(&fold.range)?;
-        let init = self.eval(&fold.init);
-        let slot = self.locals.len();
-        self.locals.push(init);
-        let outcome = self.iterate(fold, slot, &range);
-        self.locals.truncate(slot + 1);
-        let outcome = outcome.and_then(|()| self.eval(&fold.result));
-        self.locals.truncate(slot);
-        outcome
-    }
-
-    fn iterate(&mut self, fold: &Fold, slot: usize, range: &Value<'a>) -> Result<(), EvalError> {
-        match range {
-            Value::List(list) => {
-                for at in 0..list.len() {
-                    let Some(item) = list.get(at) else { break };
-                    let index = i64::try_from(at).unwrap_or(i64::MAX);
-                    let variables = match fold.has_two {
-                        true => (Value::Int(index), Some(item)),
-                        false => (item, None),
-                    };
-                    if !self.turn(fold, slot, variables)? {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-            Value::Map(map) => {
-                for (key, value) in map.entries() {
-                    if !self.turn(fold, slot, (key, fold.has_two.then_some(value)))? {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-            _ => Err(no_such_overload()),
-        }
-    }
-
-    /// One turn of a loop. Returns whether it goes on.
-    fn turn(
-        &mut self,
-        fold: &Fold,
-        slot: usize,
-        variables: (Value<'a>, Option<Value<'a>>),
-    ) -> Result<bool, EvalError> {
-        self.locals.truncate(slot + 1);
-        self.locals.push(Ok(variables.0));
-        self.locals.extend(variables.1.map(Ok));
-        if let Value::Bool(false) = self.eval(&fold.condition)? {
-            return Ok(false);
-        }
-        if let Some(collect) = &fold.collect
-            && self.locals[slot].is_ok()
-        {
-            match self.collect(collect, slot) {
-                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
-                Err(failed) => self.locals[slot] = Err(failed),
-                Ok(()) => {}
-            }
-            return Ok(true);
-        }
-        let value = self.eval(&fold.step);
-        if value == Err(EvalError::CostExceeded) {
-            return Err(EvalError::CostExceeded);
-        }
-        self.locals[slot] = value;
-        Ok(true)
-    }
 }
 
 /// Evaluates a call whose arguments are constants.
@@ -480,46 +238,6 @@ fn named_overload(function: &str, args: &[Value<'_>], why: String) -> String {
         true => why,
         false => format!("{why}: {function}"),
     }
-}
-
-/// Checks a value whose type was not known before against the declared type of its field.
-fn check_field(object: &ObjectType, name: &str, value: &Value<'_>) -> Result<(), EvalError> {
-    if object.fields.get(name) != Some(&Type::String) || matches!(value, Value::String(_)) {
-        return Ok(());
-    }
-    let (owner, own) = (&object.name, value.go_type());
-    Err(EvalError::Failed(format!(
-        "unexpected type {own} for {owner}Type '{name}' field"
-    )))
-}
-
-fn field_of_list() -> EvalError {
-    EvalError::Failed("unsupported index type 'string' in list".to_owned())
-}
-
-fn element<'a>(value: &Value<'a>, index: &Value<'a>) -> Outcome<'a> {
-    match value {
-        Value::Map(map) => match_key(map, index),
-        Value::List(list) => {
-            let at = match index {
-                Value::Int(at) => *at,
-                Value::Uint(at) => i64::try_from(*at).unwrap_or(i64::MAX),
-                Value::Double(at) if at.fract() == 0.0 => *at as i64,
-                _ => return Err(no_such_overload()),
-            };
-            item(list, at).ok_or_else(|| EvalError::Failed(format!("index out of bounds: {at}")))
-        }
-        _ => Err(EvalError::Failed(format!("no such key: {}", index.display()))),
-    }
-}
-
-fn item<'a>(list: &List<'a>, at: i64) -> Option<Value<'a>> {
-    list.get(usize::try_from(at).ok()?)
-}
-
-fn match_key<'a>(map: &Map<'a>, key: &Value<'a>) -> Outcome<'a> {
-    map.get(key)
-        .ok_or_else(|| EvalError::Failed(format!("no such key: {}", key.display())))
 }
 
 pub(crate) fn no_such_overload() -> EvalError {

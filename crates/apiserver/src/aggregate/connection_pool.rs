@@ -24,6 +24,7 @@ use tokio_rustls::TlsConnector;
 use super::{ConnectionTasks, client_tls};
 use crate::body::ByteStream;
 use crate::connect::{BackendAddress, dial_error};
+use crate::webhook_client::Proxy;
 
 /// A request to a remote: with the client's body, streamed, or with a body of ours.
 pub(crate) type OutgoingRequest = Request<Either<Incoming, Full<Bytes>>>;
@@ -40,6 +41,7 @@ const MAX_IDLE_CONNECTIONS: usize = 8;
 /// Connection pool to one remote.
 pub(crate) struct ConnectionPool {
     tls: Result<(TlsConnector, ServerName<'static>), String>,
+    proxy: Option<Proxy>,
     /// Idle connections and the addresses they lead to.
     idle: Mutex<Vec<(BackendAddress, Sender)>>,
     tasks: ConnectionTasks,
@@ -67,8 +69,17 @@ impl ConnectionPool {
         let name = ServerName::try_from(name).map_err(|error| error.to_string());
         Self {
             tls: tls.and_then(|tls| Ok((TlsConnector::from(Arc::new(tls)), name?))),
+            proxy: None,
             idle: Mutex::default(),
             tasks,
+        }
+    }
+
+    /// The same pool, whose connections go through a proxy.
+    pub(crate) fn with_proxy(self, proxy: Proxy) -> Self {
+        Self {
+            proxy: Some(proxy),
+            ..self
         }
     }
 
@@ -135,7 +146,10 @@ impl ConnectionPool {
             .tls
             .as_ref()
             .map_err(|error| io::Error::other(error.clone()))?;
-        let stream = dial(backend).await?;
+        let stream = match &self.proxy {
+            Some(proxy) => proxy.connect(&backend.to_string()).await?,
+            None => dial(backend).await?,
+        };
         stream.set_nodelay(true)?;
         let stream = tls
             .connect(name.clone(), stream)

@@ -3,6 +3,7 @@
 use http::Uri;
 use setpoint_registry_api::WebhookAddress;
 
+use super::proxy::{Proxy, ProxyConfig};
 use crate::aggregate::{ServiceReference, ServiceResolver};
 use crate::connect::BackendAddress;
 
@@ -70,6 +71,14 @@ impl WebhookUrl {
             port,
             service: None,
         })
+    }
+
+    /// The proxy through which the host of a URL is reached. Services are in the cluster.
+    pub(super) fn proxy<'a>(&self, proxies: &'a ProxyConfig) -> Option<&'a Proxy> {
+        match self.service {
+            Some(_) => None,
+            None => proxies.find(&self.server_name, self.port),
+        }
     }
 
     /// The address to connect to.

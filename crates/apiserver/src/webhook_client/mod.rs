@@ -2,11 +2,12 @@
 //!
 //! It uses the connection pools, the TLS configuration and the service resolver of the aggregation layer. A webhook by
 //! URL is called at that address, a webhook by Service at one of its endpoints, where its certificate must be valid for
-//! `<name>.<namespace>.svc`. A webhook is not trusted: its response is bounded in size, the whole call in time, and
+//! `<name>.<namespace>.svc`. Webhooks by URL are called through the proxy of the environment, if there is one. A webhook is not trusted: its response is bounded in size, the whole call in time, and
 //! redirects are not followed. Errors have the text of Kubernetes' client, which is mostly Go's.
 
 mod address;
 mod go_text;
+mod proxy;
 mod status_text;
 
 use std::collections::HashMap;
@@ -14,9 +15,10 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use parking_lot::Mutex;
@@ -29,8 +31,14 @@ use crate::aggregate::{ConnectionTasks, ServiceResolver, TlsTrust, client_tls};
 use crate::body::ByteStream;
 use address::WebhookUrl;
 
+pub(crate) use proxy::Proxy;
+pub use proxy::ProxyConfig;
+
 /// Maximum size of a response. A patch of the largest object fits several times.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
+/// How often a call is repeated at most, as Kubernetes' client does.
+const MAX_RETRIES: usize = 10;
 
 /// Maximum number of endpoints with pooled connections.
 const MAX_POOLS: usize = 200;
@@ -42,6 +50,7 @@ const AGENT: HeaderValue = HeaderValue::from_static("kube-apiserver-admission");
 pub struct HttpsWebhookClient {
     resolve: ServiceResolver,
     clock: Arc<dyn Clock>,
+    proxies: ProxyConfig,
     pools: Mutex<HashMap<PoolKey, Arc<ConnectionPool>>>,
     tasks: ConnectionTasks,
 }
@@ -55,10 +64,11 @@ struct PoolKey {
 
 impl HttpsWebhookClient {
     /// A client without connections. [`HttpsWebhookClient::run`] closes the ones that it opens.
-    pub fn new(resolve: ServiceResolver, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn new(resolve: ServiceResolver, clock: Arc<dyn Clock>, proxies: ProxyConfig) -> Arc<Self> {
         Arc::new(Self {
             resolve,
             clock,
+            proxies,
             pools: Mutex::default(),
             tasks: ConnectionTasks::default(),
         })
@@ -73,7 +83,7 @@ impl HttpsWebhookClient {
     async fn call(&self, endpoint: &WebhookEndpoint, request: WebhookRequest) -> Result<Bytes, WebhookError> {
         let url = WebhookUrl::parse(&endpoint.address, &request.query).map_err(transport_error)?;
         let mut deadline = std::pin::pin!(self.clock.sleep(request.timeout));
-        let sent = self.send(endpoint, &url, request.body);
+        let sent = self.send_patiently(endpoint, &url, request.body);
         let sent = before(deadline.as_mut(), sent).await;
         let response = sent.map_err(|why| transport_error(format!("Post {:?}: {why}", url.text)))?;
         let status = response.status();
@@ -93,6 +103,23 @@ impl HttpsWebhookClient {
                 status: Some(code.as_u16()).filter(|code| *code >= 300),
             }),
         }
+    }
+
+    /// Sends a request, and again as long as the webhook asks for that by `Retry-After`, at most [`MAX_RETRIES`] times.
+    async fn send_patiently(
+        &self,
+        endpoint: &WebhookEndpoint,
+        url: &WebhookUrl,
+        body: Bytes,
+    ) -> Result<Response<PooledBody>, String> {
+        for _ in 0..MAX_RETRIES {
+            let response = self.send(endpoint, url, body.clone()).await?;
+            match retry_after(&response) {
+                Some(pause) => self.clock.sleep(pause).await,
+                None => return Ok(response),
+            }
+        }
+        self.send(endpoint, url, body).await
     }
 
     async fn send(
@@ -126,11 +153,11 @@ impl HttpsWebhookClient {
                 tls.alpn_protocols = vec![b"http/1.1".to_vec()];
                 tls
             });
-            Arc::new(ConnectionPool::new(
-                tls,
-                url.server_name.clone(),
-                self.tasks.clone(),
-            ))
+            let pool = ConnectionPool::new(tls, url.server_name.clone(), self.tasks.clone());
+            Arc::new(match url.proxy(&self.proxies) {
+                Some(proxy) => pool.with_proxy(proxy.clone()),
+                None => pool,
+            })
         });
         pool.clone()
     }
@@ -148,6 +175,14 @@ impl fmt::Debug for HttpsWebhookClient {
             .field("pools", &self.pools.lock().len())
             .finish_non_exhaustive()
     }
+}
+
+/// How long to wait before another try, if a response that says too many requests or a server error has it.
+fn retry_after(response: &Response<PooledBody>) -> Option<Duration> {
+    let status = response.status();
+    let is_retried = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    let seconds = response.headers().get(RETRY_AFTER).filter(|_| is_retried)?;
+    seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 /// Waits for a step of a call until the deadline.

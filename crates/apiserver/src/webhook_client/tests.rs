@@ -10,7 +10,8 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use setpoint_api::SystemClock;
 use setpoint_registry_api::WebhookAddress;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -70,7 +71,10 @@ async fn start_with((certificate, key): Pair, authority: TestCa) -> Server {
     }
 }
 
-/// Responds as the path specifies: `/503/text`, `/echo`, `/large`, `/never`, `/close`.
+/// The calls of `/retry`.
+static RETRIED: AtomicUsize = AtomicUsize::new(0);
+
+/// Responds as the path specifies: `/503/text`, `/echo`, `/retry/text`, `/large`, `/never`, `/close`.
 async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
     let path = request.uri().path().to_owned();
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
@@ -83,6 +87,16 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, st
             Ok(Response::new(Full::from(text)))
         }
         "large" => Ok(Response::new(Full::from(vec![b' '; MAX_RESPONSE_BYTES + 1]))),
+        "retry" => {
+            let mut response = Response::new(Full::from(rest.to_owned()));
+            if RETRIED.fetch_add(1, Ordering::Relaxed) < 2 {
+                *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+                response
+                    .headers_mut()
+                    .insert(RETRY_AFTER, HeaderValue::from_static("0"));
+            }
+            Ok(response)
+        }
         "never" => std::future::pending().await,
         "close" => Err(std::io::Error::other("closed")),
         code => {
@@ -113,8 +127,12 @@ impl Server {
         }
     }
 
-    /// A client that resolves the Service `policy` to this server.
     fn client(&self) -> Arc<HttpsWebhookClient> {
+        self.client_with(ProxyConfig::default())
+    }
+
+    /// A client that resolves the Service `policy` to this server.
+    fn client_with(&self, proxies: ProxyConfig) -> Arc<HttpsWebhookClient> {
         let address = self.address;
         let resolve: ServiceResolver = Box::new(move |service| match service.name.as_str() {
             "policy" => Ok(BackendAddress {
@@ -126,7 +144,7 @@ impl Server {
             }),
             name => Err(format!("service {name:?} not found")),
         });
-        HttpsWebhookClient::new(resolve, Arc::new(SystemClock::new()))
+        HttpsWebhookClient::new(resolve, Arc::new(SystemClock::new()), proxies)
     }
 }
 
@@ -174,6 +192,50 @@ async fn a_connection_is_reused() {
         tokio::task::yield_now().await;
     }
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_call_is_repeated_if_the_webhook_asks_for_it() {
+    let server = start("127.0.0.1").await;
+    assert_eq!(call(&server, &server.by_url("/retry/fine")).await, "fine");
+    assert_eq!(RETRIED.load(Ordering::Relaxed), 3);
+}
+
+/// An HTTP proxy that connects every tunnel to this address. Returns its own address and the first line of requests.
+async fn start_proxy(target: SocketAddr, tasks: &mut JoinSet<()>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let received = requests.clone();
+    tasks.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        received.lock().push(head.lines().next().unwrap().to_owned());
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut backend = TcpStream::connect(target).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut stream, &mut backend).await;
+    });
+    (address, requests)
+}
+
+#[tokio::test]
+async fn a_webhook_by_url_is_called_through_the_proxy_of_the_environment() {
+    let server = start("hook.test").await;
+    let mut tasks = JoinSet::new();
+    let (proxy, requests) = start_proxy(server.address, &mut tasks).await;
+    let variable = |name: &str| (name == "HTTPS_PROXY").then(|| format!("http://{proxy}"));
+    let client = server.client_with(ProxyConfig::from_env(variable).unwrap());
+    let endpoint = WebhookEndpoint {
+        address: WebhookAddress::Url("https://hook.test/200/fine".to_owned()),
+        ca_bundle: server.authority.pem().into(),
+    };
+    let body = client.post(&endpoint, request()).await.unwrap();
+    assert_eq!(body, "fine");
+    assert_eq!(*requests.lock(), ["CONNECT hook.test:443 HTTP/1.1"]);
 }
 
 #[track_caller]

@@ -11,6 +11,7 @@ mod quantity;
 mod selector;
 mod store;
 mod token_file;
+mod typed_json;
 mod websocket;
 mod yaml;
 
@@ -38,6 +39,7 @@ pub const ALL: &[Target] = &[
     selector::TARGET,
     store::TARGET,
     token_file::TARGET,
+    typed_json::TARGET,
     websocket::TARGET,
     yaml::TARGET,
 ];
