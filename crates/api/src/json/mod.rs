@@ -6,7 +6,9 @@
 //! functions without type parameters; what is left for each type are calls of them.
 //!
 //! The reader accepts the JSON that `serde_json` accepts, with two exceptions: a struct is always an object, never an
-//! array, and `RawValue` is not read. A type cannot borrow its strings from the JSON. The writer writes the same bytes as `serde_json`. Errors are those of `serde_json`.
+//! array, and `RawValue` is not read. A type cannot borrow its strings from the JSON. The writer writes the same bytes as `serde_json`. Errors are those of `serde_json`; of
+//! several errors it may report another one: invalid UTF-8 is found first, and an invalid escape has its position in the
+//! string.
 
 mod reader;
 mod tokens;

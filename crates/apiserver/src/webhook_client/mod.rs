@@ -105,7 +105,7 @@ impl HttpsWebhookClient {
         }
     }
 
-    /// Sends a request, and again as long as the webhook asks for that by `Retry-After`, at most [`MAX_RETRIES`] times.
+    /// Sends a request, and again as long as the webhook requests that by `Retry-After`, at most [`MAX_RETRIES`] times.
     async fn send_patiently(
         &self,
         endpoint: &WebhookEndpoint,
@@ -177,7 +177,7 @@ impl fmt::Debug for HttpsWebhookClient {
     }
 }
 
-/// How long to wait before another try, if a response that says too many requests or a server error has it.
+/// How long to wait before another try, if a response of too many requests or of a server error has it.
 fn retry_after(response: &Response<PooledBody>) -> Option<Duration> {
     let status = response.status();
     let is_retried = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();

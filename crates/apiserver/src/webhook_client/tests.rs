@@ -195,7 +195,7 @@ async fn a_connection_is_reused() {
 }
 
 #[tokio::test]
-async fn a_call_is_repeated_if_the_webhook_asks_for_it() {
+async fn a_call_is_repeated_if_the_response_has_retry_after() {
     let server = start("127.0.0.1").await;
     assert_eq!(call(&server, &server.by_url("/retry/fine")).await, "fine");
     assert_eq!(RETRIED.load(Ordering::Relaxed), 3);

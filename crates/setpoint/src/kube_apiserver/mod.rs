@@ -6,8 +6,11 @@
 
 mod cert_dir;
 mod controllers;
+mod encryption;
 mod etcd_servers;
+mod feature_gates;
 mod flags;
+mod runtime_config;
 mod up_arguments;
 
 use std::path::PathBuf;
@@ -70,6 +73,9 @@ fn parse(arguments: &[String]) -> Result<Values> {
 
 /// Serves until stopped.
 fn start(values: &Values) -> Result<()> {
+    feature_gates::check(values)?;
+    runtime_config::check(values)?;
+    encryption::check(values)?;
     let variable = std::env::var(controllers::VARIABLE).ok();
     let controllers = controllers::selection(values, variable.as_deref());
     let up = up_arguments::from_flags(values, &controllers)?;
