@@ -1,11 +1,11 @@
 //! Binding a pod to the node that was chosen for it.
 
-use compact_str::CompactString;
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
-use setpoint_api::{Key, Status};
-use setpoint_runtime::Client;
+use std::sync::Arc;
 
-use crate::pod_info::PodInfo;
+use compact_str::CompactString;
+use setpoint_api::{Key, Status};
+
+use crate::framework::{BindError, BindRequest, Profile};
 
 /// Result of a binding request.
 #[derive(Debug)]
@@ -26,27 +26,23 @@ pub(crate) struct BindOutcome {
     pub(crate) result: BindResult,
 }
 
-/// Posts the binding, with the uid so that a later pod of the same name is never bound.
-pub(crate) async fn bind(client: Client, pod: PodInfo) -> BindOutcome {
-    let mut binding = Binding::default();
-    binding.metadata.name = Some(pod.key.name().to_owned());
-    binding.metadata.namespace = Some(pod.key.namespace().to_owned());
-    binding.metadata.uid = Some(pod.uid.to_string());
-    binding.target = ObjectReference {
-        kind: Some("Node".to_owned()),
-        name: Some(pod.node.to_string()),
-        ..ObjectReference::default()
-    };
-    let pods = client.namespaced::<Pod>(pod.key.namespace());
-    let result = match pods.create_subresource(pod.key.name(), "binding", &binding).await {
-        Ok(_) => BindResult::Bound,
-        Err(status) if status.is_conflict() || status.is_not_found() => BindResult::Superseded,
-        Err(status) => BindResult::Failed(Box::new(status)),
-    };
+/// Runs the binding plugins.
+pub(crate) async fn bind(profile: Arc<Profile>, request: BindRequest) -> BindOutcome {
+    let mut result = BindResult::Superseded;
+    for plugin in &profile.bind {
+        if let Some(bound) = plugin.bind(&request).await {
+            result = match bound {
+                Ok(()) => BindResult::Bound,
+                Err(BindError::Superseded) => BindResult::Superseded,
+                Err(BindError::Failed(status)) => BindResult::Failed(status),
+            };
+            break;
+        }
+    }
     BindOutcome {
-        key: pod.key,
-        uid: pod.uid,
-        node: pod.node,
+        key: request.pod.key.clone(),
+        uid: request.pod.uid.clone(),
+        node: request.node,
         result,
     }
 }

@@ -11,14 +11,13 @@ pub mod cycle;
 #[cfg(test)]
 mod fixtures;
 pub mod framework;
-pub mod node_info;
 pub mod plugins;
 pub mod pod_info;
 pub mod queue;
 mod report;
 pub mod resources;
 pub mod scheduler;
-pub mod snapshot;
+pub mod state;
 
 pub use plugins::default_profile;
 pub use scheduler::{Config, DEFAULT_NAME, run};

@@ -16,12 +16,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{BindOutcome, BindResult, bind};
-use crate::cycle::{FitError, find_node};
-use crate::framework::Profile;
-use crate::pod_info::PodInfo;
+use crate::cycle::{Plan, PlanError, Rotation, plan};
+use crate::framework::{BindRequest, Handle, Profile};
+use crate::pod_info::{PodInfo, SpecInterner};
 use crate::queue::Queue;
 use crate::report;
-use crate::snapshot::{QueueingHint, Snapshot};
+use crate::state::ClusterState;
 
 /// The default `spec.schedulerName` of a pod.
 pub const DEFAULT_NAME: &str = "default-scheduler";
@@ -42,7 +42,6 @@ const STATUS_UPDATE_ATTEMPTS: usize = 5;
 pub struct Config {
     /// It schedules the pods with this `spec.schedulerName`.
     pub name: String,
-    pub profile: Profile,
 }
 
 /// A running scheduler.
@@ -51,10 +50,11 @@ struct Scheduler {
     context: Context,
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
-    snapshot: Snapshot,
+    profile: Arc<Profile>,
+    cluster: ClusterState,
+    interner: SpecInterner,
     queue: Queue,
-    /// Index of the node at which the next cycle starts.
-    start: usize,
+    rotation: Rotation,
     in_flight: JoinSet<Option<BindOutcome>>,
 }
 
@@ -87,14 +87,17 @@ async fn schedule_all(context: Context, config: Config, stop: CancellationToken)
         () = async { tokio::join!(pods.synced(), nodes.synced()); } => {}
     }
     let events = context.events.for_component(&config.name);
+    let profile = crate::plugins::default_profile(&Handle::new(context.caches.clone()));
     let scheduler = Scheduler {
         config,
         context: Context { events, ..context },
         pods,
         nodes,
-        snapshot: Snapshot::default(),
+        profile: Arc::new(profile),
+        cluster: ClusterState::default(),
+        interner: SpecInterner::default(),
         queue: Queue::default(),
-        start: 0,
+        rotation: Rotation::default(),
         in_flight: JoinSet::new(),
     };
     scheduler.run(stop).await;
@@ -122,9 +125,9 @@ impl Scheduler {
     /// Lists everything again, and subscribes to the changes from there.
     fn read_all(&mut self) -> (Subscription, Subscription) {
         let (mut pods, mut nodes) = (subscribe(&self.pods), subscribe(&self.nodes));
-        (self.snapshot, self.queue) = Default::default();
+        (self.cluster, self.queue) = Default::default();
         for node in nodes.initial.take().iter().flat_map(|all| all.iter()) {
-            self.snapshot.set_node(node);
+            self.cluster.set_node(node);
         }
         for pod in pods.initial.take().iter().flat_map(|all| all.iter()) {
             self.update_pod(pod);
@@ -166,38 +169,38 @@ impl Scheduler {
 
     fn remove_pod_entry(&mut self, key: &Key) {
         self.queue.remove(key);
-        let effect = self.snapshot.remove_pod(key);
-        self.apply_hint(effect);
+        if self.cluster.remove_pod(key).is_some() {
+            self.move_unschedulable();
+        }
     }
 
     fn update_pod(&mut self, object: &Stored) {
-        let Some(pod) = PodInfo::read(object) else {
+        let Some(pod) = PodInfo::read(object, &mut self.interner).map(Arc::new) else {
             return;
         };
-        if pod.needs_scheduling_by(&self.config.name) {
+        if pod.needs_scheduling() && pod.spec.scheduler == self.config.name {
             // A pod that is assumed on a node is being bound; this version of it is older than that.
-            if !self.snapshot.contains(&pod.key, &pod.uid) {
+            if pod.scheduling_gates.is_empty() && !self.cluster.contains(&pod.key, &pod.uid) {
                 self.queue.update(pod);
             }
             return;
         }
         self.queue.remove(&pod.key);
-        let effect = self.snapshot.set_pod(pod);
-        self.apply_hint(effect);
+        if self.cluster.set_pod(pod).is_some() {
+            self.move_unschedulable();
+        }
     }
 
     fn node_changed(&mut self, change: &Change) {
         if change.is_deletion() {
-            return self.snapshot.remove_node(change.key().name());
+            self.cluster.remove_node(change.key().name());
+        } else if self.cluster.set_node(change.object()).is_some() {
+            self.move_unschedulable();
         }
-        let effect = self.snapshot.set_node(change.object());
-        self.apply_hint(effect);
     }
 
-    fn apply_hint(&mut self, effect: QueueingHint) {
-        if effect == QueueingHint::Queue {
-            self.queue.move_to_active_or_backoff(self.context.clock.now());
-        }
+    fn move_unschedulable(&mut self) {
+        self.queue.move_to_active_or_backoff(self.context.clock.now());
     }
 
     /// Runs scheduling cycles for active pods, up to the limits. Returns whether there may be more.
@@ -209,24 +212,45 @@ impl Scheduler {
             let Some(pod) = self.queue.pop() else {
                 return false;
             };
-            match find_node(&self.config.profile, &pod, &self.snapshot, &mut self.start) {
-                Ok(index) => self.assume_and_bind(pod, index),
-                Err(fit_error) => self.handle_unschedulable(&pod, fit_error),
+            let planned = plan(&self.profile, &pod, &self.cluster, self.rotation);
+            self.rotation.turn += 1;
+            let evaluated = match &planned {
+                Ok(plan) => plan.statistics.evaluated,
+                Err(PlanError::Unfit(unfit)) => unfit.evaluated,
+                Err(_) => 0,
+            };
+            self.rotation.start += evaluated;
+            match planned {
+                Ok(plan) => self.assume_and_bind(&pod, plan),
+                Err(error) => self.handle_unschedulable(&pod, &error),
             }
         }
         true
     }
 
     /// Assumes the pod on the node, and binds it in the background.
-    fn assume_and_bind(&mut self, mut pod: PodInfo, index: usize) {
-        pod.node = self.snapshot.nodes()[index].name.clone();
-        self.snapshot.set_pod(pod.clone());
-        let client = self.context.client.clone();
-        self.in_flight.spawn(async move { Some(bind(client, pod).await) });
+    fn assume_and_bind(&mut self, pod: &PodInfo, plan: Plan) {
+        let pod = Arc::new(pod.assigned_to(self.cluster.node(plan.node).name()));
+        self.cluster.assume(pod.clone());
+        let request = BindRequest {
+            cycle: Arc::new(plan.cycle),
+            node: pod.node.clone(),
+            pod,
+            client: self.context.client.clone(),
+            clock: self.context.clock.clone(),
+        };
+        let profile = self.profile.clone();
+        self.in_flight
+            .spawn(async move { Some(bind(profile, request).await) });
     }
 
     /// Queues the pod as unschedulable, and reports why in an event and in its status.
-    fn handle_unschedulable(&mut self, pod: &PodInfo, fit_error: FitError) {
+    fn handle_unschedulable(&mut self, pod: &PodInfo, error: &PlanError) {
+        let message = match error {
+            PlanError::NoNodes => "no nodes available to schedule pods".to_owned(),
+            PlanError::Unfit(unfit) => unfit.diagnosis.to_string(),
+            PlanError::Failed(rejection) => rejection.to_string(),
+        };
         self.queue.add_unschedulable(&pod.key, self.context.clock.now());
         let Some(object) = self.pods.find(&pod.key).filter(|object| object.uid() == pod.uid) else {
             return;
@@ -234,9 +258,9 @@ impl Scheduler {
         let object: TypedObject<Pod> = TypedObject::new(object);
         self.context
             .events
-            .warning(&object, "FailedScheduling", fit_error.message.clone());
+            .warning(&object, "FailedScheduling", message.clone());
         self.in_flight
-            .spawn(report_unschedulable(self.context.clone(), object, fit_error));
+            .spawn(report_unschedulable(self.context.clone(), object, message));
     }
 
     fn finished(&mut self, finished: BindOutcome) {
@@ -258,9 +282,9 @@ impl Scheduler {
 
     /// Removes the assumed pod from its node.
     fn forget(&mut self, finished: &BindOutcome) {
-        if self.snapshot.contains(&finished.key, &finished.uid) {
-            let effect = self.snapshot.remove_pod(&finished.key);
-            self.apply_hint(effect);
+        if self.cluster.is_assumed(&finished.key, &finished.uid) {
+            self.cluster.remove_pod(&finished.key);
+            self.move_unschedulable();
         }
     }
 
@@ -282,7 +306,7 @@ impl Scheduler {
 async fn report_unschedulable(
     context: Context,
     object: TypedObject<Pod>,
-    fit_error: FitError,
+    message: String,
 ) -> Option<BindOutcome> {
     let pods = context.client.namespaced::<Pod>(object.key().namespace());
     let reported = retry_on_conflict(STATUS_UPDATE_ATTEMPTS, || async {
@@ -291,7 +315,7 @@ async fn report_unschedulable(
         let mut pod: Value = fresh.decode().map_err(Status::internal)?;
         let is_bound = pod["spec"]["nodeName"].is_string();
         let is_same = fresh.uid() == object.uid() && !is_bound;
-        if is_same && report::set_unschedulable(context.clock.now(), &mut pod, &fit_error.message) {
+        if is_same && report::set_unschedulable(context.clock.now(), &mut pod, &message) {
             let json = pod.to_string();
             pods.dynamic().update_subresource(name, "status", json).await?;
         }
@@ -333,7 +357,6 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: DEFAULT_NAME.to_owned(),
-            profile: crate::plugins::default_profile(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ pub struct Queue {
 
 #[derive(Debug)]
 struct Entry {
-    pod: PodInfo,
+    pod: Arc<PodInfo>,
     attempts: u32,
     arrival: u64,
     state: QueueState,
@@ -53,7 +54,7 @@ enum QueueState {
 
 impl Queue {
     /// Adds a pod that waits for a node, or updates it. A changed pod becomes active at once.
-    pub fn update(&mut self, pod: PodInfo) {
+    pub fn update(&mut self, pod: Arc<PodInfo>) {
         let Some(entry) = self.entries.get_mut(&pod.key) else {
             return self.insert(pod);
         };
@@ -82,7 +83,7 @@ impl Queue {
     }
 
     /// The next active pod.
-    pub fn pop(&mut self) -> Option<PodInfo> {
+    pub fn pop(&mut self) -> Option<Arc<PodInfo>> {
         let (_, _, key) = self.active.pop_first()?;
         let entry = self.entries.get_mut(&key).expect("an active pod has an entry");
         entry.state = QueueState::InFlight;
@@ -153,7 +154,7 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    fn insert(&mut self, pod: PodInfo) {
+    fn insert(&mut self, pod: Arc<PodInfo>) {
         self.arrivals += 1;
         let key = pod.key.clone();
         let entry = Entry {
@@ -174,7 +175,7 @@ impl Queue {
         entry.state = state;
         match state {
             QueueState::Active => drop(self.active.insert((
-                Reverse(entry.pod.priority),
+                Reverse(entry.pod.priority()),
                 entry.arrival,
                 key.clone(),
             ))),
@@ -192,7 +193,7 @@ impl Queue {
         };
         match entry.state {
             QueueState::Active => {
-                let order = (Reverse(entry.pod.priority), entry.arrival, key.clone());
+                let order = (Reverse(entry.pod.priority()), entry.arrival, key.clone());
                 self.active.remove(&order);
             }
             QueueState::Backoff(due) | QueueState::Unschedulable { until: due, .. } => {

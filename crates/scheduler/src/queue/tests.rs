@@ -11,11 +11,14 @@ fn key(name: &str) -> Key {
     Key::new("default", name)
 }
 
-fn with_priority(name: &str, priority: i32) -> PodInfo {
-    PodInfo {
-        priority,
-        ..fixtures::pod(name, "")
-    }
+fn with_priority(name: &str, priority: i32) -> Arc<PodInfo> {
+    Arc::new(fixtures::with_spec(fixtures::pod(name, ""), |spec| {
+        spec.priority = priority
+    }))
+}
+
+fn pod(name: &str) -> Arc<PodInfo> {
+    Arc::new(fixtures::pod(name, ""))
 }
 
 #[track_caller]
@@ -38,8 +41,8 @@ fn the_most_important_pod_comes_first_then_the_oldest() {
 #[test]
 fn a_pod_is_handed_out_once_until_it_is_given_back() {
     let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    queue.update(fixtures::pod("a", ""));
+    queue.update(pod("a"));
+    queue.update(pod("a"));
     check_pops(&mut queue, &["a"]);
     queue.update(with_priority("a", 1));
     check_pops(&mut queue, &[]);
@@ -61,7 +64,7 @@ fn a_changed_priority_changes_the_order() {
 #[test]
 fn a_parked_pod_waits_for_a_change_and_for_its_backoff() {
     let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
+    queue.update(pod("a"));
     check_pops(&mut queue, &["a"]);
     queue.add_unschedulable(&key("a"), at(0));
     queue.flush_due(at(200));
@@ -79,7 +82,7 @@ fn a_parked_pod_waits_for_a_change_and_for_its_backoff() {
 #[test]
 fn a_parked_pod_is_tried_again_after_five_minutes_in_any_case() {
     let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
+    queue.update(pod("a"));
     check_pops(&mut queue, &["a"]);
     queue.add_unschedulable(&key("a"), at(0));
     assert_eq!(queue.next_due(), Some(at(300)));
@@ -90,7 +93,7 @@ fn a_parked_pod_is_tried_again_after_five_minutes_in_any_case() {
 #[test]
 fn a_pod_that_changed_is_tried_at_once() {
     let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
+    queue.update(pod("a"));
     check_pops(&mut queue, &["a"]);
     queue.add_unschedulable(&key("a"), at(0));
     queue.update(with_priority("a", 1));
@@ -100,8 +103,8 @@ fn a_pod_that_changed_is_tried_at_once() {
 #[test]
 fn a_removed_pod_is_nowhere() {
     let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    queue.update(fixtures::pod("b", ""));
+    queue.update(pod("a"));
+    queue.update(pod("b"));
     queue.remove(&key("a"));
     check_pops(&mut queue, &["b"]);
     queue.remove(&key("b"));
@@ -118,10 +121,10 @@ fn the_wait_doubles_up_to_its_bound() {
 #[test]
 fn a_new_pod_under_an_old_name_starts_afresh() {
     let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
+    queue.update(pod("a"));
     check_pops(&mut queue, &["a"]);
     let mut other = fixtures::pod("a", "");
     other.uid = "other".into();
-    queue.update(other);
+    queue.update(Arc::new(other));
     check_pops(&mut queue, &["a"]);
 }

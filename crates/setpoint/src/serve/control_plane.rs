@@ -135,7 +135,6 @@ fn take_scheduler(list: &mut Vec<&str>) -> bool {
 fn add_scheduler(manager: &mut Manager) {
     let config = setpoint_scheduler::Config {
         name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
-        profile: setpoint_scheduler::default_profile(),
     };
     manager.add("scheduler", move |context, stop| {
         setpoint_scheduler::run(acting_as("system:kube-scheduler", context), config, stop)
