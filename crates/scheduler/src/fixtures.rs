@@ -22,6 +22,8 @@ pub(crate) fn pod(name: &str, node: &str) -> PodInfo {
         resource_claims: Box::default(),
         created: None,
         started: None,
+        is_resizing: false,
+        is_preempted: false,
         spec: Arc::new(PodSpec {
             scheduler: "default-scheduler".into(),
             ..PodSpec::default()

@@ -11,6 +11,7 @@ pub mod cycle;
 #[cfg(test)]
 mod fixtures;
 pub mod framework;
+pub mod metrics;
 pub mod plugins;
 pub mod pod_info;
 pub mod queue;
@@ -18,6 +19,7 @@ mod report;
 pub mod resources;
 pub mod scheduler;
 pub mod state;
+mod state_change;
 
 pub use plugins::default_profile;
 pub use scheduler::{Config, DEFAULT_NAME, run};

@@ -40,6 +40,10 @@ pub struct PodInfo {
     pub created: Option<Timestamp>,
     /// Its `status.startTime`.
     pub started: Option<Timestamp>,
+    /// Whether its status reports other requests than its spec: a resize is in progress.
+    pub is_resizing: bool,
+    /// Whether a scheduler deletes it to make space for another pod.
+    pub is_preempted: bool,
     pub spec: Arc<PodSpec>,
     pub state: SchedulingState,
 }
@@ -92,6 +96,8 @@ impl PodInfo {
             resource_claims: pod.resource_claims(),
             created: pod.metadata.creation_timestamp,
             started: pod.status.start_time,
+            is_resizing: requests::is_resizing(&pod),
+            is_preempted: object.header().deleting && pod.is_disrupted_by_scheduler(),
             spec: interner.intern(pod.into_spec(object.key().namespace())),
             state,
         })

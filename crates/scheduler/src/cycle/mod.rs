@@ -1,13 +1,15 @@
 //! The scheduling cycle: the best node for a pod, or why no node fits. Pure.
 //!
 //! A cycle plans on a shared state that other cycles change meanwhile: its [`Plan`] names the node and the sequence number
-//! at which the node was seen, so that the commit can tell whether the plan still holds.
+//! at which the node was seen, so that the commit can check whether the plan still holds.
 
 mod diagnosis;
+mod signature_cache;
 
 pub use diagnosis::Diagnosis;
+pub use signature_cache::{SignatureCache, plan_cached};
 
-use crate::framework::{CycleState, PluginScores, Profile, Rejection};
+use crate::framework::{CycleState, Dependency, PluginScores, Profile, Rejection};
 use crate::pod_info::PodInfo;
 use crate::state::{ClusterState, NodeIndex};
 
@@ -24,6 +26,7 @@ pub struct Plan {
     pub node_sequence: u64,
     /// The state's sequence when the cycle began.
     pub cluster_sequence: u64,
+    pub dependency: Dependency,
     /// What the plugins computed, for the steps that follow.
     pub cycle: CycleState,
     pub statistics: Statistics,
@@ -108,6 +111,7 @@ pub fn plan(
         node,
         node_sequence: cluster.nodes().sequence(node),
         cluster_sequence: cluster.sequence(),
+        dependency: profile.dependency(pod, cluster),
         cycle,
         statistics,
     })

@@ -6,11 +6,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use compact_str::CompactString;
 use setpoint_api::{Clock, Status};
-use setpoint_runtime::Client;
+use setpoint_runtime::{Client, Context};
 
 use super::cycle_state::CycleState;
 use super::events::{ClusterEvent, EventChange, QueueingHint};
@@ -104,14 +103,14 @@ pub struct PostFilterResult {
     pub nominated_node: Option<CompactString>,
     /// Whether the pod may fit later thanks to this plugin: no further plugin runs.
     pub is_successful: bool,
+    /// The number of pods that are preempted; `None` if the plugin does not preempt.
+    pub victims: Option<usize>,
     /// What has to be done through the API, in the background.
     pub action: Option<PostFilterAction>,
 }
 
 /// API requests of a PostFilter plugin.
-pub struct PostFilterAction(
-    pub Box<dyn FnOnce(Client, Arc<dyn Clock>) -> BoxFuture<'static, Result<(), Status>> + Send>,
-);
+pub struct PostFilterAction(pub Box<dyn FnOnce(Context) -> BoxFuture<'static, Result<(), Status>> + Send>);
 
 /// Computes what Score needs, once per cycle.
 pub trait PreScore: Plugin {
@@ -162,17 +161,10 @@ pub trait Reserve: Plugin {
     fn unreserve(&self, cycle: &mut CycleState, pod: &PodInfo, node: &str);
 }
 
-/// Delays or rejects the binding of an assumed pod.
+/// Rejects the binding of an assumed pod at the last moment. No default plugin of 1.37 delays a pod here, so waiting is not
+/// part of the interface.
 pub trait Permit: Plugin {
-    fn permit(&self, cycle: &CycleState, pod: &PodInfo, node: &str) -> Result<PermitResult, Rejection>;
-}
-
-/// The result of a Permit plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PermitResult {
-    Allow,
-    /// The pod waits until the plugin allows it, at most this long.
-    Wait(Duration),
+    fn permit(&self, cycle: &CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
 }
 
 /// Prepares the binding through the API, such as volumes and claims.

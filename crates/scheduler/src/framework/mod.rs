@@ -12,6 +12,7 @@ mod events;
 pub mod extension_points;
 mod handle;
 pub mod profile;
+mod profiles;
 mod rejection;
 mod runner;
 
@@ -19,11 +20,12 @@ pub use cycle_state::CycleState;
 pub use events::{ActionType, ClusterEvent, EventChange, EventResource, QueueingHint};
 pub use extension_points::{
     Bind, BindError, BindRequest, BoxFuture, Dependency, EnqueueExtensions, Filter, MAX_SCORE, NodeNames,
-    NodeScore, Permit, PermitResult, Plugin, PostBind, PostFilter, PostFilterAction, PostFilterInput,
-    PostFilterResult, PreBind, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, QueueSort,
-    Reserve, Score, Sign,
+    NodeScore, Permit, Plugin, PostBind, PostFilter, PostFilterAction, PostFilterInput, PostFilterResult,
+    PreBind, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, QueueSort, Reserve, Score,
+    Sign,
 };
 pub use handle::Handle;
 pub use profile::{Profile, Registration};
+pub use profiles::Profiles;
 pub use rejection::{Code, Rejection};
 pub use runner::PluginScores;

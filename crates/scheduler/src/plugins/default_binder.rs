@@ -29,13 +29,15 @@ impl Bind for DefaultBinder {
     }
 }
 
-/// Posts the binding with the pod's uid, so that a later pod of the same name is never bound.
+/// Posts the binding with the uid and the resource version that the decision is based on, so that neither a later pod of the
+/// same name nor a changed pod is bound.
 async fn post_binding(request: &BindRequest) -> Result<(), BindError> {
     let pod = &request.pod;
     let mut binding = Binding::default();
     binding.metadata.name = Some(pod.key.name().to_owned());
     binding.metadata.namespace = Some(pod.key.namespace().to_owned());
     binding.metadata.uid = Some(pod.uid.to_string());
+    binding.metadata.resource_version = Some(pod.resource_version.to_string());
     binding.target = ObjectReference {
         kind: Some("Node".to_owned()),
         name: Some(request.node.to_string()),

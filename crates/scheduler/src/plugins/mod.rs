@@ -5,6 +5,7 @@
 
 mod args;
 mod default_binder;
+mod default_preemption;
 mod image_locality;
 mod node_affinity;
 mod node_declared_features;
@@ -53,6 +54,7 @@ pub const DEFAULT_PLUGINS: &[Descriptor] = &[
     plugin("NodeAffinity", 2, node_affinity::build),
     plugin("NodePorts", 0, node_ports::build),
     plugin("NodeResourcesFit", 1, node_resources_fit::build),
+    plugin("DefaultPreemption", 0, default_preemption::build),
     plugin(
         "NodeResourcesBalancedAllocation",
         1,

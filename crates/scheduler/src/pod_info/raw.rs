@@ -175,6 +175,7 @@ pub(super) struct RawStatus {
     pub(super) container_statuses: Vec<RawContainerStatus>,
     pub(super) init_container_statuses: Vec<RawContainerStatus>,
     resource_claim_statuses: Vec<RawClaim>,
+    conditions: Vec<RawCondition>,
 }
 
 #[derive(Default, Deserialize)]
@@ -185,7 +186,22 @@ pub(super) struct RawContainerStatus {
     pub(super) allocated_resources: ResourceList,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawCondition {
+    r#type: CompactString,
+    status: CompactString,
+    reason: CompactString,
+}
+
 impl RawPod {
+    /// Whether the DisruptionTarget condition names a scheduler's preemption.
+    pub(super) fn is_disrupted_by_scheduler(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        let target = conditions.find(|one| one.r#type == "DisruptionTarget");
+        target.is_some_and(|one| one.status == "True" && one.reason == "PreemptionByScheduler")
+    }
+
     pub(super) fn resource_claims(&self) -> Box<[ResourceClaimReference]> {
         let generated = |name: &str| {
             let statuses = self.status.resource_claim_statuses.iter();

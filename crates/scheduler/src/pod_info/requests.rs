@@ -48,6 +48,13 @@ fn sum(pod: &RawPod, requests: &dyn Fn(&RawContainer) -> Resources) -> Resources
     sum
 }
 
+/// Whether the status of a container reports other requests than its spec.
+pub(super) fn is_resizing(pod: &RawPod) -> bool {
+    let mut containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    containers
+        .any(|container| container_requests(pod, container) != container.resources.requests.to_resources())
+}
+
 /// The requests of a container: while a resize is pending, the larger of the new and the allocated ones.
 fn container_requests(pod: &RawPod, container: &RawContainer) -> Resources {
     let mut requests = container.resources.requests.to_resources();

@@ -122,8 +122,18 @@ impl ClusterState {
         &self.nominated
     }
 
-    pub fn nominated_mut(&mut self) -> &mut NominatedPods {
-        &mut self.nominated
+    /// Nominates a pod to a node, instead of an earlier one. Filters of other pods see both nodes change.
+    pub fn nominate(&mut self, pod: Arc<PodInfo>, node: &str) {
+        self.remove_nomination(&pod.key);
+        self.nominated.set(pod, node);
+        self.touch(node);
+    }
+
+    /// Removes the nomination of a pod.
+    pub fn remove_nomination(&mut self, key: &Key) {
+        if let Some(node) = self.nominated.remove(key) {
+            self.touch(&node);
+        }
     }
 
     /// Whether the pod with this uid is on some node.
@@ -139,6 +149,11 @@ impl ClusterState {
 
     pub fn find_pod(&self, key: &Key) -> Option<&Arc<PodInfo>> {
         self.pods.get(key).map(|entry| &entry.pod)
+    }
+
+    /// The number of pods on nodes.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
     }
 
     /// All pods on nodes.
@@ -172,7 +187,7 @@ impl ClusterState {
 
     /// Counts a pod on the node that was chosen for it, until its binding is confirmed or taken back.
     pub fn assume(&mut self, pod: Arc<PodInfo>) {
-        self.nominated.remove(&pod.key);
+        self.remove_nomination(&pod.key);
         self.put_pod(pod, true);
     }
 
@@ -202,6 +217,14 @@ impl ClusterState {
         }
         self.topology.namespaces_relabeled();
         true
+    }
+
+    /// Gives a node a new sequence.
+    fn touch(&mut self, node: &str) {
+        self.sequence += 1;
+        if let Some(index) = self.nodes.find(node) {
+            self.nodes.touch(index, self.sequence);
+        }
     }
 
     fn put_pod(&mut self, pod: Arc<PodInfo>, is_assumed: bool) -> Option<Arc<PodInfo>> {
@@ -260,6 +283,7 @@ fn is_same(old: &PodInfo, new: &PodInfo) -> bool {
         resource_version: version,
         nominated_node: new.nominated_node.clone(),
         started: new.started,
+        is_resizing: new.is_resizing,
         ..old.clone()
     };
     old == *new

@@ -137,6 +137,16 @@ impl NodeTable {
         self.sequences[row] = sequence;
     }
 
+    /// Gives the row a new sequence.
+    pub(super) fn touch(&mut self, index: NodeIndex, sequence: u64) {
+        self.sequences[index.row()] = sequence;
+    }
+
+    /// The number of rows, free ones included.
+    pub fn rows(&self) -> usize {
+        self.names.len()
+    }
+
     pub(super) fn add_pod(&mut self, index: NodeIndex, pod: Arc<PodInfo>, sequence: u64) {
         let row = index.row();
         self.requested.add(row, &pod.spec.requests, 1);

@@ -26,23 +26,25 @@ impl NominatedPods {
         self.nodes.is_empty()
     }
 
-    /// Nominates a pod to a node, instead of an earlier one.
-    pub fn set(&mut self, pod: Arc<PodInfo>, node: &str) {
-        self.remove(&pod.key);
+    /// The node that the pod is nominated to.
+    pub fn node_of(&self, key: &Key) -> Option<&CompactString> {
+        self.nodes.get(key)
+    }
+
+    pub(super) fn set(&mut self, pod: Arc<PodInfo>, node: &str) {
         self.nodes.insert(pod.key.clone(), node.into());
         self.by_node.entry(node.into()).or_default().push(pod);
     }
 
-    /// Removes the nomination of a pod.
-    pub fn remove(&mut self, key: &Key) {
-        let Some(node) = self.nodes.remove(key) else {
-            return;
-        };
+    /// Removes the nomination of a pod; returns its node.
+    pub(super) fn remove(&mut self, key: &Key) -> Option<CompactString> {
+        let node = self.nodes.remove(key)?;
         if let Some(pods) = self.by_node.get_mut(&node) {
             pods.retain(|pod| pod.key != *key);
             if pods.is_empty() {
                 self.by_node.remove(&node);
             }
         }
+        Some(node)
     }
 }

@@ -133,9 +133,7 @@ fn take_scheduler(list: &mut Vec<&str>) -> bool {
 }
 
 fn add_scheduler(manager: &mut Manager) {
-    let config = setpoint_scheduler::Config {
-        name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
-    };
+    let config = setpoint_scheduler::Config::default();
     manager.add("scheduler", move |context, stop| {
         setpoint_scheduler::run(acting_as("system:kube-scheduler", context), config, stop)
     });

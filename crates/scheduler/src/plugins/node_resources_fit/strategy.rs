@@ -37,11 +37,11 @@ pub(super) struct ShapePoint {
 #[derive(Debug)]
 pub(super) struct Strategy {
     resources: Vec<ResourceSpec>,
-    ranking: Ranking,
+    function: ScoreFunction,
 }
 
 #[derive(Debug)]
-enum Ranking {
+enum ScoreFunction {
     LeastAllocated,
     MostAllocated,
     /// Points in order of utilization, with scores up to [`MAX_SCORE`].
@@ -50,10 +50,12 @@ enum Ranking {
 
 impl Strategy {
     pub(super) fn new(args: ScoringStrategy) -> Result<Self, PluginError> {
-        let ranking = match args.r#type.as_str() {
-            "" | "LeastAllocated" => Ranking::LeastAllocated,
-            "MostAllocated" => Ranking::MostAllocated,
-            "RequestedToCapacityRatio" => Ranking::Shape(scale(args.requested_to_capacity_ratio.shape)?),
+        let function = match args.r#type.as_str() {
+            "" | "LeastAllocated" => ScoreFunction::LeastAllocated,
+            "MostAllocated" => ScoreFunction::MostAllocated,
+            "RequestedToCapacityRatio" => {
+                ScoreFunction::Shape(scale(args.requested_to_capacity_ratio.shape)?)
+            }
             other => {
                 let message = format!("scoring strategy {other} is not supported");
                 return Err(PluginError(message));
@@ -63,7 +65,7 @@ impl Strategy {
             true => default_resources(),
             false => args.resources,
         };
-        Ok(Self { resources, ranking })
+        Ok(Self { resources, function })
     }
 
     pub(super) fn score(&self, pod: &PodInfo, node: NodeRef<'_>) -> i64 {
@@ -72,21 +74,21 @@ impl Strategy {
             let Some(amounts) = allocation(pod, node, &resource.name, RequestKind::NonZero) else {
                 continue;
             };
-            let score = self.ranking.score(amounts.requested, amounts.allocatable);
-            if score > 0 || !matches!(self.ranking, Ranking::Shape(_)) {
+            let score = self.function.score(amounts.requested, amounts.allocatable);
+            if score > 0 || !matches!(self.function, ScoreFunction::Shape(_)) {
                 sum += score * resource.weight;
                 weights += resource.weight;
             }
         }
-        match (&self.ranking, weights) {
+        match (&self.function, weights) {
             (_, 0) => 0,
-            (Ranking::Shape(_), weights) => (sum as f64 / weights as f64).round() as i64,
+            (ScoreFunction::Shape(_), weights) => (sum as f64 / weights as f64).round() as i64,
             (_, weights) => sum / weights,
         }
     }
 }
 
-impl Ranking {
+impl ScoreFunction {
     fn score(&self, requested: i64, capacity: i64) -> i64 {
         match self {
             Self::LeastAllocated if requested > capacity => 0,
@@ -134,28 +136,28 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(ranking: &Ranking, requested: i64, capacity: i64, expected: i64) {
-        assert_eq!(ranking.score(requested, capacity), expected);
+    fn check(function: &ScoreFunction, requested: i64, capacity: i64, expected: i64) {
+        assert_eq!(function.score(requested, capacity), expected);
     }
 
     #[test]
     fn the_emptier_node_scores_higher() {
-        check(&Ranking::LeastAllocated, 25, 100, 75);
-        check(&Ranking::LeastAllocated, 100, 100, 0);
-        check(&Ranking::LeastAllocated, 101, 100, 0);
-        check(&Ranking::LeastAllocated, 0, i64::MAX, MAX_SCORE);
+        check(&ScoreFunction::LeastAllocated, 25, 100, 75);
+        check(&ScoreFunction::LeastAllocated, 100, 100, 0);
+        check(&ScoreFunction::LeastAllocated, 101, 100, 0);
+        check(&ScoreFunction::LeastAllocated, 0, i64::MAX, MAX_SCORE);
     }
 
     #[test]
     fn the_fuller_node_scores_higher() {
-        check(&Ranking::MostAllocated, 25, 100, 25);
-        check(&Ranking::MostAllocated, 200, 100, 100);
+        check(&ScoreFunction::MostAllocated, 25, 100, 25);
+        check(&ScoreFunction::MostAllocated, 200, 100, 100);
     }
 
     #[test]
     fn a_shape_is_linear_between_its_points() {
         let point = |utilization, score| ShapePoint { utilization, score };
-        let shape = Ranking::Shape(scale(vec![point(0, 0), point(50, 10), point(100, 5)]).unwrap());
+        let shape = ScoreFunction::Shape(scale(vec![point(0, 0), point(50, 10), point(100, 5)]).unwrap());
         check(&shape, 0, 100, 0);
         check(&shape, 25, 100, 50);
         check(&shape, 50, 100, 100);
