@@ -7,7 +7,9 @@
 //! Start reading at [`cycle`] for the scheduling cycle, then [`scheduler`] for the loop around it.
 
 mod bind;
+pub mod configuration;
 pub mod cycle;
+pub mod explain;
 #[cfg(test)]
 mod fixtures;
 pub mod framework;

@@ -26,7 +26,7 @@ const VICTIM_BOUNDS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 pub struct Metrics {
     pub(crate) conflicts: Conflicts,
     preemption_attempts: AtomicU64,
-    recorded: Mutex<Recorded>,
+    histograms: Mutex<Histograms>,
     pub(crate) queue: Mutex<QueueMetrics>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum AttemptResult {
 }
 
 #[derive(Debug)]
-struct Recorded {
+struct Histograms {
     attempts: BTreeMap<(AttemptResult, String), Histogram>,
     algorithm: Histogram,
     attempts_per_pod: Histogram,
@@ -63,7 +63,7 @@ struct Recorded {
     victims: Histogram,
 }
 
-impl Default for Recorded {
+impl Default for Histograms {
     fn default() -> Self {
         Self {
             attempts: BTreeMap::new(),
@@ -108,9 +108,9 @@ impl AttemptResult {
 impl Metrics {
     /// Counts an attempt that ended.
     pub(crate) fn attempt_ended(&self, profile: &str, result: AttemptResult, duration: Duration) {
-        let mut recorded = self.recorded.lock();
+        let mut histograms = self.histograms.lock();
         let key = (result, profile.to_owned());
-        let durations = recorded
+        let durations = histograms
             .attempts
             .entry(key)
             .or_insert_with(|| Histogram::new(&DURATION_BOUNDS));
@@ -123,8 +123,8 @@ impl Metrics {
             return;
         };
         let each = (duration / count).as_secs_f64();
-        let mut recorded = self.recorded.lock();
-        (0..pods).for_each(|_| recorded.algorithm.observe(each));
+        let mut histograms = self.histograms.lock();
+        (0..pods).for_each(|_| histograms.algorithm.observe(each));
     }
 
     /// Counts a bound pod.
@@ -133,9 +133,9 @@ impl Metrics {
             0..15 => attempts.to_string(),
             _ => "15+".to_owned(),
         };
-        let mut recorded = self.recorded.lock();
-        recorded.attempts_per_pod.observe(f64::from(attempts));
-        let sli = recorded
+        let mut histograms = self.histograms.lock();
+        histograms.attempts_per_pod.observe(f64::from(attempts));
+        let sli = histograms
             .sli
             .entry(label)
             .or_insert_with(|| Histogram::new(&SLI_BOUNDS));
@@ -146,7 +146,7 @@ impl Metrics {
     pub(crate) fn preempted(&self, victims: usize) {
         self.preemption_attempts.fetch_add(1, Ordering::Relaxed);
         if victims > 0 {
-            self.recorded.lock().victims.observe(victims as f64);
+            self.histograms.lock().victims.observe(victims as f64);
         }
     }
 
@@ -160,12 +160,12 @@ impl Metrics {
     }
 
     fn write_attempts(&self, text: &mut TextEncoder) {
-        let recorded = self.recorded.lock();
+        let histograms = self.histograms.lock();
         let name = "scheduler_schedule_attempts_total";
         let help = "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, \
                     while 'error' means an internal scheduler problem.";
         text.family(name, "counter", help);
-        for ((result, profile), durations) in &recorded.attempts {
+        for ((result, profile), durations) in &histograms.attempts {
             text.sample(
                 name,
                 &[("profile", profile), ("result", result.label())],
@@ -178,30 +178,30 @@ impl Metrics {
             "histogram",
             "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
         );
-        for ((result, profile), durations) in &recorded.attempts {
+        for ((result, profile), durations) in &histograms.attempts {
             let labels = [("profile", profile.as_str()), ("result", result.label())];
             text.histogram(name, &labels, &durations.buckets());
         }
         let name = "scheduler_scheduling_algorithm_duration_seconds";
         text.family(name, "histogram", "Scheduling algorithm latency in seconds");
-        text.histogram(name, &[], &recorded.algorithm.buckets());
+        text.histogram(name, &[], &histograms.algorithm.buckets());
         let name = "scheduler_pod_scheduling_attempts";
         text.family(
             name,
             "histogram",
             "Number of attempts to successfully schedule a pod.",
         );
-        text.histogram(name, &[], &recorded.attempts_per_pod.buckets());
+        text.histogram(name, &[], &histograms.attempts_per_pod.buckets());
         let name = "scheduler_pod_scheduling_sli_duration_seconds";
         let help = "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might \
                     involve multiple scheduling attempts.";
         text.family(name, "histogram", help);
-        for (attempts, durations) in &recorded.sli {
+        for (attempts, durations) in &histograms.sli {
             text.histogram(name, &[("attempts", attempts)], &durations.buckets());
         }
         let name = "scheduler_preemption_victims";
         text.family(name, "histogram", "Number of selected preemption victims");
-        text.histogram(name, &[], &recorded.victims.buckets());
+        text.histogram(name, &[], &histograms.victims.buckets());
         let name = "scheduler_preemption_attempts_total";
         text.family(
             name,

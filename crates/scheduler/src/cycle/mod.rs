@@ -30,6 +30,8 @@ pub struct Plan {
     /// What the plugins computed, for the steps that follow.
     pub cycle: CycleState,
     pub statistics: Statistics,
+    /// The weighted scores of the node by plugin; empty if it was the only feasible one.
+    pub scores: Vec<(&'static str, i64)>,
 }
 
 /// How many nodes a cycle looked at.
@@ -93,6 +95,7 @@ pub fn plan(
         evaluated: feasible.len() + outcome.diagnosis.nodes.len(),
         feasible: feasible.len(),
     };
+    let mut node_scores = Vec::new();
     let node = match feasible[..] {
         [] => {
             return Err(PlanError::Unfit(Box::new(Unfit {
@@ -104,7 +107,12 @@ pub fn plan(
         [only] => only,
         _ => {
             let scores = score(profile, pod, cluster, &mut cycle, &feasible).map_err(PlanError::Failed)?;
-            select_best(&feasible, &total(&feasible, &scores), rotation.turn)
+            let best = select_best(&total(&feasible, &scores), rotation.turn);
+            let of_best = scores
+                .iter()
+                .map(|plugin| (plugin.plugin, plugin.scores[best].score));
+            node_scores.extend(of_best);
+            feasible[best]
         }
     };
     Ok(Plan {
@@ -114,6 +122,7 @@ pub fn plan(
         dependency: profile.dependency(pod, cluster),
         cycle,
         statistics,
+        scores: node_scores,
     })
 }
 
@@ -233,13 +242,13 @@ fn total(nodes: &[NodeIndex], scores: &[PluginScores]) -> Vec<i64> {
     total
 }
 
-/// The node with the highest score; equal ones take turns.
-fn select_best(nodes: &[NodeIndex], total: &[i64], turn: usize) -> NodeIndex {
+/// The position of the highest score; equal ones take turns.
+fn select_best(total: &[i64], turn: usize) -> usize {
     let best = total.iter().max().copied().unwrap_or_default();
     let count = total.iter().filter(|score| **score == best).count();
     let nth = turn % count.max(1);
-    let mut equal = nodes.iter().zip(total).filter(|(_, score)| **score == best);
-    equal.nth(nth).map_or(nodes[0], |(node, _)| *node)
+    let mut equal = total.iter().enumerate().filter(|(_, score)| **score == best);
+    equal.nth(nth).map_or(0, |(position, _)| position)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Diagnosis, Plan, PlanError, Rotation, Statistics, Unfit, nodes_to_find, select_best};
-use crate::framework::{CycleState, Dependency, NodeScore, Profile, Rejection};
+use crate::framework::{CycleState, Dependency, NodeScore, Profile, Rejection, Score};
 use crate::pod_info::{PodInfo, PodSpec};
 use crate::state::{ClusterState, NodeIndex};
 
@@ -51,6 +51,12 @@ struct Row {
     rejection: Option<Box<Rejection>>,
 }
 
+/// The sums of the scores of the feasible nodes, and the normalized scores by position of their plugin.
+struct Totals {
+    sums: Vec<i64>,
+    normalized: Vec<(usize, Vec<NodeScore>)>,
+}
+
 /// Finds the best node for the pod, with cached results where they hold.
 pub fn plan_cached(
     profile: &Profile,
@@ -59,7 +65,9 @@ pub fn plan_cached(
     rotation: Rotation,
     cache: &mut SignatureCache,
 ) -> Result<Plan, PlanError> {
-    let is_shareable = pod.nominated_node.is_empty() && profile.dependency(pod, cluster) == Dependency::Node;
+    // Filters count nominated pods, but not the pod itself: its results differ from those of equal pods.
+    let is_nominated = !pod.nominated_node.is_empty() || cluster.nominated().node_of(&pod.key).is_some();
+    let is_shareable = !is_nominated && profile.dependency(pod, cluster) == Dependency::Node;
     match is_shareable && !cluster.is_empty() {
         false => super::plan(profile, pod, cluster, rotation),
         true => match cache.signature(profile, pod, cluster) {
@@ -158,7 +166,9 @@ impl Signature {
         if feasible.is_empty() {
             return Err(self.unfit(cluster));
         }
-        let node = select_best(&feasible, &self.total(profile, pod, &feasible), rotation.turn);
+        let totals = self.total(profile, pod, &feasible);
+        let best = select_best(&totals.sums, rotation.turn);
+        let node = feasible[best];
         Ok(Plan {
             node,
             node_sequence: cluster.nodes().sequence(node),
@@ -169,6 +179,7 @@ impl Signature {
                 evaluated,
                 feasible: feasible.len(),
             },
+            scores: self.scores_of(profile, &totals, node, best),
         })
     }
 
@@ -203,16 +214,17 @@ impl Signature {
         Ok(fits)
     }
 
-    /// The weighted sum of the scores of each node.
-    fn total(&self, profile: &Profile, pod: &PodInfo, nodes: &[NodeIndex]) -> Vec<i64> {
-        let mut total = vec![0; nodes.len()];
+    /// The weighted sums of the scores of the nodes.
+    fn total(&self, profile: &Profile, pod: &PodInfo, nodes: &[NodeIndex]) -> Totals {
+        let mut sums = vec![0; nodes.len()];
+        let mut normalized = Vec::new();
         for (position, (plugin, weight)) in profile.score.iter().enumerate() {
             if self.cycle.is_score_skipped(position) {
                 continue;
             }
             let column = &self.scores[position];
             if !plugin.normalizes() {
-                for (sum, node) in total.iter_mut().zip(nodes) {
+                for (sum, node) in sums.iter_mut().zip(nodes) {
                     *sum += column[node.row()] * weight;
                 }
                 continue;
@@ -223,11 +235,33 @@ impl Signature {
             };
             let mut scores: Vec<NodeScore> = nodes.iter().map(score).collect();
             plugin.normalize(&self.cycle, pod, &mut scores);
-            for (sum, score) in total.iter_mut().zip(&scores) {
+            for (sum, score) in sums.iter_mut().zip(&scores) {
                 *sum += score.score * weight;
             }
+            normalized.push((position, scores));
         }
-        total
+        Totals { sums, normalized }
+    }
+
+    /// The weighted scores of one node by plugin.
+    fn scores_of(
+        &self,
+        profile: &Profile,
+        totals: &Totals,
+        node: NodeIndex,
+        at: usize,
+    ) -> Vec<(&'static str, i64)> {
+        let plugins = profile.score.iter().enumerate();
+        let running = plugins.filter(|(position, _)| !self.cycle.is_score_skipped(*position));
+        let score = |(position, (plugin, weight)): (usize, &(Arc<dyn Score>, i64))| {
+            let normalized = totals.normalized.iter().find(|(own, _)| *own == position);
+            let raw = self.scores[position][node.row()];
+            (
+                plugin.name(),
+                normalized.map_or(raw, |(_, scores)| scores[at].score) * weight,
+            )
+        };
+        running.map(score).collect()
     }
 
     /// The diagnosis when no node fits: every row was evaluated.

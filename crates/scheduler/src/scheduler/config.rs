@@ -1,9 +1,12 @@
 //! [`Config`]: the configuration of a scheduler.
 
+use std::sync::Arc;
+
 use setpoint_runtime::Error;
 
+use crate::configuration::ProfileConfig;
+use crate::explain::Explainer;
 use crate::framework::{Handle, Profiles};
-use crate::plugins::default_profile;
 use crate::queue::BackoffConfig;
 
 /// The default `spec.schedulerName` of a pod.
@@ -18,11 +21,17 @@ pub struct Config {
     /// The limit of scheduling cycles that run in parallel.
     pub parallelism: usize,
     pub backoff: BackoffConfig,
+    pub profiles: Vec<ProfileConfig>,
+    /// Explains the decisions of the scheduler once it runs.
+    pub explainer: Arc<Explainer>,
 }
 
 impl Config {
     pub(super) fn build_profiles(&self, handle: &Handle) -> Result<Profiles, Error> {
-        Ok(Profiles::new([default_profile(handle)]))
+        let profiles = self.profiles.iter().map(|profile| profile.build(handle));
+        let profiles: Result<Vec<_>, _> = profiles.collect();
+        let profiles = profiles.map_err(|error| Error::terminal(error))?;
+        Ok(Profiles::new(profiles))
     }
 
     /// The number of workers: more than there are processors would only conflict with each other.
@@ -37,6 +46,8 @@ impl Default for Config {
         Self {
             parallelism: DEFAULT_PARALLELISM,
             backoff: BackoffConfig::default(),
+            profiles: vec![ProfileConfig::default()],
+            explainer: Arc::default(),
         }
     }
 }

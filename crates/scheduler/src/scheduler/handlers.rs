@@ -13,6 +13,7 @@ use super::planner::{Attempt, Failure};
 use super::{Scheduler, TaskOutcome};
 use crate::bind::{AttemptInfo, BindOutcome, BindResult, run_binding_cycle};
 use crate::cycle::Diagnosis;
+use crate::explain::Decision;
 use crate::framework::{ActionType, BindRequest, ClusterEvent, CycleState, EventChange, EventResource};
 use crate::metrics::AttemptResult;
 use crate::pod_info::PodInfo;
@@ -217,7 +218,10 @@ impl Scheduler {
         let now = self.now();
         let key = &queued.pod.key;
         let result = match attempt {
-            Attempt::Assumed { pod, cycle } => return self.start_binding(queued, pod, cycle),
+            Attempt::Assumed { pod, cycle, choice } => {
+                self.decisions.record(Decision::scheduled(now, &pod, &choice));
+                return self.start_binding(queued, pod, cycle);
+            }
             Attempt::Superseded => return self.queue.requeue(key, queued.pod.resource_version, now),
             Attempt::Conflicts => return self.queue.requeue_active(key),
             Attempt::Unschedulable(failure) => {
@@ -269,6 +273,8 @@ impl Scheduler {
     fn handle_unschedulable(&mut self, pod: &Arc<PodInfo>, failure: Failure) {
         let now = self.now();
         self.queue.add_unschedulable(&pod.key, &failure.diagnosis, now);
+        let decision = Decision::unschedulable(now, pod, &failure.diagnosis, &self.planner.cluster.read());
+        self.decisions.record(decision);
         let nominated = failure.nominated_node.map(String::from);
         self.report_failure(pod, "Unschedulable", failure.diagnosis.to_string(), nominated);
         if let Some(action) = failure.action {

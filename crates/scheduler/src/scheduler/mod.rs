@@ -26,6 +26,7 @@ pub use config::{Config, DEFAULT_NAME};
 use planner::{Attempt, Planner};
 
 use crate::bind::BindOutcome;
+use crate::explain::Decisions;
 use crate::framework::Handle;
 use crate::pod_info::SpecInterner;
 use crate::queue::{Queue, QueuedPod};
@@ -52,6 +53,7 @@ struct Scheduler {
     /// The workers that plan nothing now.
     idle_workers: Vec<usize>,
     in_flight: JoinSet<TaskOutcome>,
+    decisions: Arc<Decisions>,
 }
 
 /// The outcome of a task beside the loop.
@@ -121,7 +123,9 @@ async fn schedule_all(context: Context, config: Config, stop: CancellationToken)
         nodes,
         interner: SpecInterner::default(),
         in_flight: JoinSet::new(),
+        decisions: config.explainer.decisions().clone(),
     };
+    config.explainer.attach(&scheduler.planner);
     scheduler.run(stop, objects, config).await;
     watches.shutdown().await;
     Ok(())

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use compact_str::CompactString;
 use parking_lot::{Mutex, RwLock};
 
-use crate::cycle::{Diagnosis, Plan, PlanError, Rotation, SignatureCache, fits_node, plan_cached};
+use crate::cycle::{
+    Diagnosis, Plan, PlanError, Rotation, SignatureCache, Statistics, fits_node, plan_cached,
+};
 use crate::framework::{
     CycleState, Dependency, PostFilterAction, PostFilterInput, Profile, Profiles, Rejection,
 };
@@ -38,7 +40,11 @@ pub struct Planner {
 #[derive(Debug)]
 pub enum Attempt {
     /// The pod is assumed on a node and reserved there, ready to be bound.
-    Assumed { pod: Arc<PodInfo>, cycle: CycleState },
+    Assumed {
+        pod: Arc<PodInfo>,
+        cycle: CycleState,
+        choice: Choice,
+    },
     /// No node fits.
     Unschedulable(Box<Failure>),
     /// A plugin failed, or the cluster has no nodes.
@@ -47,6 +53,14 @@ pub enum Attempt {
     Superseded,
     /// Too many conflicts: it is tried again at once.
     Conflicts,
+}
+
+/// How the node was chosen.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    pub statistics: Statistics,
+    /// The weighted scores of the node by plugin.
+    pub scores: Vec<(&'static str, i64)>,
 }
 
 /// Why no node fits, and what is done about it.
@@ -85,6 +99,11 @@ impl Planner {
         self.caches.len()
     }
 
+    /// Plans that did not hold at their commit: those whose pod still fitted the node, and those that were planned again.
+    pub fn conflicts(&self) -> (u64, u64) {
+        self.metrics.conflicts.counts()
+    }
+
     /// Tries to schedule the pods, one after the other, with the cache of one worker.
     pub fn attempt_all(&self, worker: usize, batch: Vec<QueuedPod>) -> Vec<(QueuedPod, Attempt)> {
         let mut cache = self.caches[worker].lock();
@@ -106,8 +125,12 @@ impl Planner {
                 Err(error) => return self.handle_plan_error(profile, pod, error),
             };
             let node = plan.node;
+            let choice = Choice {
+                statistics: plan.statistics,
+                scores: plan.scores.clone(),
+            };
             match self.commit(profile, pod, plan) {
-                Ok((pod, cycle)) => return Attempt::Assumed { pod, cycle },
+                Ok((pod, cycle)) => return Attempt::Assumed { pod, cycle, choice },
                 Err(CommitError::Superseded) => return Attempt::Superseded,
                 Err(CommitError::Conflict) => self.metrics.conflicts.replanned(),
                 Err(CommitError::Rejected(rejection)) => return rejected_on_node(node, rejection),

@@ -1,4 +1,4 @@
-//! The eviction of victims: each gets the DisruptionTarget condition, is deleted, and an event says why.
+//! The eviction of victims: each gets the DisruptionTarget condition, is deleted, and an event reports why.
 
 use std::sync::Arc;
 
