@@ -229,7 +229,8 @@ impl Scheduler {
     }
 
     /// Assumes the pod on the node, and binds it in the background.
-    fn assume_and_bind(&mut self, pod: &PodInfo, plan: Plan) {
+    fn assume_and_bind(&mut self, pod: &PodInfo, mut plan: Plan) {
+        plan.cycle.end_planning();
         let pod = Arc::new(pod.assigned_to(self.cluster.node(plan.node).name()));
         self.cluster.assume(pod.clone());
         let request = BindRequest {
