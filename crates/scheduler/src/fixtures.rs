@@ -49,7 +49,8 @@ pub(crate) fn pod_requesting(name: &str, node: &str, milli_cpu: i64) -> PodInfo 
 /// A pod as it is read from this object.
 pub(crate) fn pod_from(object: Value) -> PodInfo {
     let name = object["metadata"]["name"].as_str().unwrap_or("p").to_owned();
-    let mut header = Header::new(Key::new("default", &name));
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+    let mut header = Header::new(Key::new(namespace, &name));
     header.uid = name.as_str().into();
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
     header.labels = labels

@@ -27,6 +27,8 @@ pub struct Plan {
     /// The state's sequence when the cycle began.
     pub cluster_sequence: u64,
     pub dependency: Dependency,
+    /// The sequence of the affinity terms of existing pods when the cycle began: a new one may concern any pod.
+    pub terms_sequence: u64,
     /// What the plugins computed, for the steps that follow.
     pub cycle: CycleState,
     pub statistics: Statistics,
@@ -39,6 +41,16 @@ pub struct Plan {
 pub struct Statistics {
     pub evaluated: usize,
     pub feasible: usize,
+}
+
+impl Plan {
+    /// Whether nothing changed that the plan depends on.
+    pub fn is_current(&self, cluster: &ClusterState) -> bool {
+        let nodes = cluster.nodes();
+        nodes.sequence(self.node) == self.node_sequence
+            && cluster.existing_terms().sequence() == self.terms_sequence
+            && (self.dependency == Dependency::Node || cluster.sequence() == self.cluster_sequence)
+    }
 }
 
 /// A cycle that found no node.
@@ -115,11 +127,13 @@ pub fn plan(
             feasible[best]
         }
     };
+    cycle.end_planning();
     Ok(Plan {
         node,
         node_sequence: cluster.nodes().sequence(node),
         cluster_sequence: cluster.sequence(),
         dependency: profile.dependency(pod, cluster),
+        terms_sequence: cluster.existing_terms().sequence(),
         cycle,
         statistics,
         scores: node_scores,
@@ -144,6 +158,7 @@ pub fn fits_node(
     profile
         .run_filter_with_nominated(&cycle, pod, node, cluster)
         .ok()?;
+    cycle.end_planning();
     Some(cycle)
 }
 

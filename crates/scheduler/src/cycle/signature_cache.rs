@@ -174,6 +174,7 @@ impl Signature {
             node_sequence: cluster.nodes().sequence(node),
             cluster_sequence: cluster.sequence(),
             dependency: Dependency::Node,
+            terms_sequence: cluster.existing_terms().sequence(),
             cycle: self.cycle.clone(),
             statistics: Statistics {
                 evaluated,

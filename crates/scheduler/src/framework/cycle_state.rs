@@ -10,6 +10,8 @@ use std::fmt;
 pub struct CycleState {
     /// Few entries: found by a linear scan.
     values: Vec<(TypeId, Box<dyn Value>)>,
+    /// The types of values that only the planning reads.
+    planning: Vec<TypeId>,
     /// Filter plugins of the profile that PreFilter found irrelevant, by position.
     skipped_filters: u64,
     /// Score plugins that PreScore found irrelevant, by position.
@@ -35,6 +37,21 @@ impl CycleState {
             Some((_, old)) => *old = value,
             None => self.values.push((id, value)),
         }
+    }
+
+    /// Writes a value that Filter and Score read, but no later step: see [`Self::end_planning`].
+    pub fn write_for_planning<T: Any + Clone + Send + Sync>(&mut self, value: T) {
+        self.write(value);
+        if !self.planning.contains(&TypeId::of::<T>()) {
+            self.planning.push(TypeId::of::<T>());
+        }
+    }
+
+    /// Drops the values of the planning. The scheduler calls it before it assumes the pod: these values share counters with
+    /// the cluster state, which would have to copy them to count the pod while the binding goes on.
+    pub fn end_planning(&mut self) {
+        let planning = std::mem::take(&mut self.planning);
+        self.values.retain(|(id, _)| !planning.contains(id));
     }
 
     pub fn read<T: Any>(&self) -> Option<&T> {
@@ -77,6 +94,7 @@ impl Clone for CycleState {
             .map(|(id, value)| (*id, (**value).clone_value()));
         Self {
             values: values.collect(),
+            planning: self.planning.clone(),
             skipped_filters: self.skipped_filters,
             skipped_scores: self.skipped_scores,
         }

@@ -7,6 +7,7 @@ mod args;
 mod default_binder;
 mod default_preemption;
 mod image_locality;
+mod inter_pod_affinity;
 mod node_affinity;
 mod node_declared_features;
 mod node_name;
@@ -15,6 +16,7 @@ mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod node_unschedulable;
 mod normalize;
+mod pod_topology_spread;
 mod priority_sort;
 mod resource_allocation;
 mod scheduling_gates;
@@ -54,6 +56,8 @@ pub const DEFAULT_PLUGINS: &[Descriptor] = &[
     plugin("NodeAffinity", 2, node_affinity::build),
     plugin("NodePorts", 0, node_ports::build),
     plugin("NodeResourcesFit", 1, node_resources_fit::build),
+    plugin("PodTopologySpread", 2, pod_topology_spread::build),
+    plugin("InterPodAffinity", 2, inter_pod_affinity::build),
     plugin("DefaultPreemption", 0, default_preemption::build),
     plugin(
         "NodeResourcesBalancedAllocation",

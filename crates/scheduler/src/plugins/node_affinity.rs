@@ -187,7 +187,7 @@ impl NodeAffinity {
 }
 
 /// Whether the node has the labels of the pod's node selector, and matches its required affinity.
-fn matches_pod(pod: &PodInfo, name: &str, node: &NodeProperties) -> bool {
+pub(super) fn matches_pod(pod: &PodInfo, name: &str, node: &NodeProperties) -> bool {
     let label = |name: &str| node.label(name);
     let mut selected = pod.spec.node_selector.iter();
     selected.all(|(name, value)| node.labels.get(name) == Some(value))

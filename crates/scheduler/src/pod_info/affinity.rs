@@ -90,7 +90,7 @@ struct RawTerm {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RawSpreadConstraint {
+pub(crate) struct RawSpreadConstraint {
     max_skew: i32,
     topology_key: CompactString,
     when_unsatisfiable: CompactString,

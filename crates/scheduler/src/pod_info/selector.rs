@@ -87,6 +87,18 @@ impl PodSelector {
         }
     }
 
+    /// The selector of objects that both match.
+    #[must_use]
+    pub fn and_all(&self, other: &Self) -> Self {
+        match (&self.selector, &other.selector) {
+            (Some(own), Some(other)) => {
+                let requirements = own.requirements.iter().chain(&other.requirements);
+                Self::new(requirements.cloned().collect())
+            }
+            _ => Self::nothing(),
+        }
+    }
+
     /// Whether it matches every object.
     pub fn is_everything(&self) -> bool {
         self.selector.as_ref().is_some_and(LabelSelector::is_empty)

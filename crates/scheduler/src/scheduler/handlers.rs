@@ -93,27 +93,23 @@ impl Scheduler {
         if self.planner.profiles.find(&pod.spec.scheduler).is_none() {
             return;
         }
-        let is_assumed = {
-            let mut cluster = self.planner.cluster.write();
-            let is_assumed = cluster.contains(&pod.key, &pod.uid);
-            match pod.nominated_node.as_str() {
-                _ if is_assumed => {}
-                "" => {}
-                node if cluster
-                    .nominated()
-                    .node_of(&pod.key)
-                    .is_none_or(|own| own != node) =>
-                {
-                    cluster.nominate(pod.clone(), node);
-                }
-                _ => {}
-            }
-            is_assumed
-        };
+        let is_assumed = self.planner.cluster.read().contains(&pod.key, &pod.uid);
+        if !is_assumed && !pod.nominated_node.is_empty() {
+            self.note_nomination(&pod);
+        }
         // A pod that is assumed on a node is being bound; this version of it is older than that.
         if !is_assumed {
             let now = self.now();
             self.queue.update(pod, now);
+        }
+    }
+
+    /// Counts the pod on the node that its status nominates.
+    fn note_nomination(&self, pod: &Arc<PodInfo>) {
+        let mut cluster = self.planner.cluster.write();
+        let known = cluster.nominated().node_of(&pod.key);
+        if known.is_none_or(|node| *node != pod.nominated_node) {
+            cluster.nominate(pod.clone(), &pod.nominated_node);
         }
     }
 

@@ -13,9 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::cycle::{
     Diagnosis, Plan, PlanError, Rotation, SignatureCache, Statistics, fits_node, plan_cached,
 };
-use crate::framework::{
-    CycleState, Dependency, PostFilterAction, PostFilterInput, Profile, Profiles, Rejection,
-};
+use crate::framework::{CycleState, PostFilterAction, PostFilterInput, Profile, Profiles, Rejection};
 use crate::metrics::Metrics;
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
@@ -168,9 +166,7 @@ impl Planner {
         if cluster.contains(&pod.key, &pod.uid) {
             return Err(CommitError::Superseded);
         }
-        let is_current = cluster.nodes().sequence(plan.node) == plan.node_sequence
-            && (plan.dependency == Dependency::Node || cluster.sequence() == plan.cluster_sequence);
-        let mut cycle = match is_current {
+        let mut cycle = match plan.is_current(&cluster) {
             true => plan.cycle,
             false => {
                 let cycle = fits_node(profile, pod, &cluster, plan.node).ok_or(CommitError::Conflict)?;

@@ -2,6 +2,7 @@
 //! by topology value.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use compact_str::CompactString;
 
@@ -28,7 +29,7 @@ pub enum TermKind {
 /// The distinct terms, in buckets by namespace.
 #[derive(Debug, Default)]
 pub struct ExistingTerms {
-    buckets: HashMap<CompactString, HashMap<ExistingTerm, TopologyCounts>>,
+    buckets: HashMap<CompactString, HashMap<ExistingTerm, Arc<TopologyCounts>>>,
     /// The number of the last change.
     sequence: u64,
 }
@@ -39,7 +40,7 @@ impl ExistingTerms {
         &'a self,
         pod: &'a PodInfo,
         namespaces: &'a NamespaceLabels,
-    ) -> impl Iterator<Item = (&'a ExistingTerm, &'a TopologyCounts)> {
+    ) -> impl Iterator<Item = (&'a ExistingTerm, &'a Arc<TopologyCounts>)> {
         let buckets = [pod.namespace(), ""].into_iter();
         let terms = buckets.filter_map(|name| self.buckets.get(name)).flatten();
         terms.filter(move |(existing, _)| existing.term.matches(pod, namespaces))
@@ -63,7 +64,7 @@ impl ExistingTerms {
             let name: CompactString = existing.term.namespaces.bucket().into();
             let bucket = self.buckets.entry(name.clone()).or_default();
             let key = existing.term.topology_key.clone();
-            let counts = bucket.entry(existing.clone()).or_default();
+            let counts = Arc::make_mut(bucket.entry(existing.clone()).or_default());
             counts.add(&key, node, by);
             counts.set_sequence(sequence);
             if counts.nodes().next().is_none() {
@@ -79,6 +80,7 @@ impl ExistingTerms {
         for (existing, counts) in self.buckets.values_mut().flatten() {
             let (old, new) = label(&existing.term.topology_key);
             if old != new {
+                let counts = Arc::make_mut(counts);
                 counts.relabel(node, old, new);
                 counts.set_sequence(sequence);
                 self.sequence = sequence;

@@ -79,6 +79,18 @@ impl NamespaceSet {
             })
     }
 
+    /// The namespaces that are in both; `None` if that depends on the labels of namespaces.
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
+        if self == other {
+            return Some(self.clone());
+        }
+        if self.depends_on_labels() || other.depends_on_labels() {
+            return None;
+        }
+        let names = self.names.iter().filter(|name| other.names.contains(name));
+        Some(Self::new(names.cloned().collect(), None))
+    }
+
     /// The bucket of counters: the only namespace, or empty if there may be several.
     pub(super) fn bucket(&self) -> &str {
         match (&self.names[..], &self.selector) {
@@ -87,7 +99,8 @@ impl NamespaceSet {
         }
     }
 
-    fn depends_on_labels(&self) -> bool {
+    /// Whether it selects namespaces by their labels.
+    pub fn depends_on_labels(&self) -> bool {
         self.selector.is_some()
     }
 }

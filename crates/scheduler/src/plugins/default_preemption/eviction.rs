@@ -1,9 +1,11 @@
 //! The eviction of victims: each gets the DisruptionTarget condition, is deleted, and an event reports why.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use compact_str::CompactString;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_api::Status;
 use setpoint_api::options::DeleteOptions;
@@ -17,6 +19,15 @@ use crate::report::put_condition;
 /// Attempts to write the condition when updates conflict.
 const STATUS_UPDATE_ATTEMPTS: usize = 5;
 
+/// The uids of pods whose victims are being evicted.
+pub(super) type Preemptors = Arc<Mutex<BTreeSet<CompactString>>>;
+
+/// A preemption in progress: from the decision until the action ended or was dropped.
+struct PreemptionGuard {
+    preempting: Preemptors,
+    uid: CompactString,
+}
+
 /// The preemption of a candidate's victims.
 struct Eviction {
     /// The uid of the pod that needs the node.
@@ -29,7 +40,12 @@ struct Eviction {
 }
 
 /// The deletion of the victims, in the background. Pods of lower priority lose their nomination to the node.
-pub(super) fn action(input: &PostFilterInput<'_>, candidate: Candidate) -> PostFilterAction {
+pub(super) fn action(
+    input: &PostFilterInput<'_>,
+    candidate: Candidate,
+    preempting: Preemptors,
+) -> PostFilterAction {
+    let guard = PreemptionGuard::new(preempting, input.pod.uid.clone());
     let nominated = input.cluster.nominated().on_node(&candidate.node).iter();
     let eviction = Eviction {
         preemptor: input.pod.uid.clone(),
@@ -42,12 +58,29 @@ pub(super) fn action(input: &PostFilterInput<'_>, candidate: Candidate) -> PostF
         victims: candidate.victims,
     };
     PostFilterAction(Box::new(move |context| {
-        Box::pin(async move { eviction.run(&context).await })
+        Box::pin(async move {
+            let evicted = eviction.run(&context).await;
+            drop(guard);
+            evicted
+        })
     }))
 }
 
+impl PreemptionGuard {
+    fn new(preempting: Preemptors, uid: CompactString) -> Self {
+        preempting.lock().insert(uid.clone());
+        Self { preempting, uid }
+    }
+}
+
+impl Drop for PreemptionGuard {
+    fn drop(&mut self) {
+        self.preempting.lock().remove(&self.uid);
+    }
+}
+
 impl Eviction {
-    async fn run(self, context: &Context) -> Result<(), Status> {
+    async fn run(&self, context: &Context) -> Result<(), Status> {
         for pod in &self.nominated {
             crate::report::write_nominated_node(&context.client, pod, "").await;
         }

@@ -8,9 +8,12 @@ mod budgets;
 mod candidate;
 mod eviction;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use compact_str::CompactString;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use setpoint_runtime::Cache;
 
@@ -31,6 +34,8 @@ pub(super) struct DefaultPreemption {
     budgets: Option<Arc<Cache>>,
     /// Moves the first node that is looked at.
     turn: AtomicUsize,
+    /// The uids of pods whose victims are being evicted.
+    preempting: Arc<Mutex<BTreeSet<CompactString>>>,
 }
 
 /// Its arguments (upstream: `DefaultPreemptionArgs`).
@@ -55,6 +60,7 @@ pub(super) fn build(args: &PluginArgs, handle: &Handle) -> Result<Registration, 
         args: args.decode()?,
         budgets: handle.cache("policy", "poddisruptionbudgets"),
         turn: AtomicUsize::new(0),
+        preempting: Arc::default(),
     });
     Ok(Registration {
         post_filter: Some(plugin.clone()),
@@ -94,7 +100,7 @@ impl PostFilter for DefaultPreemption {
                 nominated_node: Some(candidate.node.clone()),
                 is_successful: true,
                 victims: Some(candidate.victims.len()),
-                action: Some(eviction::action(input, candidate)),
+                action: Some(eviction::action(input, candidate, self.preempting.clone())),
             },
         }
     }
@@ -123,6 +129,12 @@ impl DefaultPreemption {
         input: &PostFilterInput<'_>,
         budgets: &Budgets,
     ) -> Result<Candidate, PreemptionFailure> {
+        if self.preempting.lock().contains(&input.pod.uid) {
+            return Err(PreemptionFailure {
+                message: "waiting for the preemption for this pod to be finished".to_owned(),
+                clears_nomination: false,
+            });
+        }
         check_eligible(input).map_err(|message| PreemptionFailure {
             message: message.to_owned(),
             clears_nomination: false,
@@ -164,7 +176,8 @@ fn check_eligible(input: &PostFilterInput<'_>) -> Result<(), &'static str> {
     if pod.spec.preemption_policy == PreemptionPolicy::Never {
         return Err("not eligible due to preemptionPolicy=Never.");
     }
-    let Some(node) = input.cluster.find_node(&pod.nominated_node) else {
+    let known = input.cluster.nominated().node_of(&pod.key);
+    let Some(node) = input.cluster.find_node(known.unwrap_or(&pod.nominated_node)) else {
         return Ok(());
     };
     let rejection = input.diagnosis.rejection(node.index);

@@ -55,6 +55,7 @@ fn preempt(cluster: &ClusterState, preemptor: &PodInfo, budgets: &Budgets) -> St
         args: DefaultPreemptionArgs::default(),
         budgets: None,
         turn: AtomicUsize::new(0),
+        preempting: Arc::default(),
     };
     match plugin.preempt_with(&input, budgets) {
         Err(failure) => failure.message,
