@@ -6,6 +6,7 @@
 mod args;
 mod default_binder;
 mod default_preemption;
+mod dynamic_resources;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;
@@ -67,6 +68,7 @@ pub const DEFAULT_PLUGINS: &[Descriptor] = &[
     plugin("VolumeZone", 0, volume_zone::build),
     plugin("PodTopologySpread", 2, pod_topology_spread::build),
     plugin("InterPodAffinity", 2, inter_pod_affinity::build),
+    plugin("DynamicResources", 2, dynamic_resources::build),
     plugin("DefaultPreemption", 0, default_preemption::build),
     plugin(
         "NodeResourcesBalancedAllocation",
