@@ -89,10 +89,12 @@ async fn pre_bind(profile: &Profile, request: &mut BindRequest) -> Result<(), Re
     }
     let request = &*request;
     for plugin in needed {
-        plugin
-            .pre_bind(request)
-            .await
-            .map_err(|rejection| rejection.by(plugin.name()))?;
+        plugin.pre_bind(request).await.map_err(|rejection| {
+            let name = plugin.name();
+            rejection
+                .with_prefix(|| format!("running PreBind plugin \"{name}\""))
+                .by(name)
+        })?;
     }
     Ok(())
 }

@@ -58,6 +58,15 @@ impl Rejection {
         self
     }
 
+    /// The same failure with the step that failed; a rejection is left as it is.
+    #[must_use]
+    pub fn with_prefix(mut self, step: impl FnOnce() -> String) -> Self {
+        if self.code == Code::Error {
+            self.first = format!("{}: {}", step(), self.first).into();
+        }
+        self
+    }
+
     #[must_use]
     pub fn by(mut self, plugin: &'static str) -> Self {
         self.plugin = plugin;

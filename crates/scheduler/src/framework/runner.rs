@@ -44,7 +44,10 @@ impl Profile {
                 Err(rejection) if rejection.code == Code::Unschedulable => {
                     rejected = Some(rejection.by(name))
                 }
-                Err(rejection) => return Err(PreFilterRejection::new(rejection.by(name))),
+                Err(rejection) => {
+                    let rejection = rejection.with_prefix(|| format!("running PreFilter plugin \"{name}\""));
+                    return Err(PreFilterRejection::new(rejection.by(name)));
+                }
             }
         }
         match rejected {
@@ -64,9 +67,12 @@ impl Profile {
             if cycle.is_filter_skipped(position) {
                 continue;
             }
-            plugin
-                .filter(cycle, pod, node)
-                .map_err(|rejection| rejection.by(plugin.name()))?;
+            plugin.filter(cycle, pod, node).map_err(|rejection| {
+                let name = plugin.name();
+                rejection
+                    .with_prefix(|| format!("running \"{name}\" filter plugin"))
+                    .by(name)
+            })?;
         }
         Ok(())
     }

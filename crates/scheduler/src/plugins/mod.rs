@@ -6,6 +6,7 @@
 mod args;
 mod default_binder;
 mod default_preemption;
+mod dynamic_resources;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;
@@ -15,12 +16,17 @@ mod node_ports;
 mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod node_unschedulable;
+mod node_volume_limits;
 mod normalize;
 mod pod_topology_spread;
 mod priority_sort;
 mod resource_allocation;
 mod scheduling_gates;
+mod storage;
 mod taint_toleration;
+mod volume_binding;
+mod volume_restrictions;
+mod volume_zone;
 
 pub use args::{PluginArgs, PluginError};
 pub use normalize::default_normalize;
@@ -56,8 +62,13 @@ pub const DEFAULT_PLUGINS: &[Descriptor] = &[
     plugin("NodeAffinity", 2, node_affinity::build),
     plugin("NodePorts", 0, node_ports::build),
     plugin("NodeResourcesFit", 1, node_resources_fit::build),
+    plugin("VolumeRestrictions", 0, volume_restrictions::build),
+    plugin("NodeVolumeLimits", 0, node_volume_limits::build),
+    plugin("VolumeBinding", 0, volume_binding::build),
+    plugin("VolumeZone", 0, volume_zone::build),
     plugin("PodTopologySpread", 2, pod_topology_spread::build),
     plugin("InterPodAffinity", 2, inter_pod_affinity::build),
+    plugin("DynamicResources", 2, dynamic_resources::build),
     plugin("DefaultPreemption", 0, default_preemption::build),
     plugin(
         "NodeResourcesBalancedAllocation",

@@ -104,6 +104,12 @@ impl PodSelector {
         self.selector.as_ref().is_some_and(LabelSelector::is_empty)
     }
 
+    /// Whether it matches an object with these labels.
+    pub fn matches_labels<'a>(&self, label: &dyn Fn(&str) -> Option<&'a str>) -> bool {
+        let selector = self.selector.as_ref();
+        selector.is_some_and(|selector| selector.matches(|name| label(name)))
+    }
+
     pub fn matches(&self, labels: &[(CompactString, CompactString)]) -> bool {
         self.selector.as_ref().is_some_and(|selector| {
             selector.matches(|name| {
