@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use setpoint_api::quantity::Quantity;
 
 use crate::cel_type::{ObjectType, Type};
+use crate::library::semver;
 use crate::opaque::Opaque;
 pub(crate) use compare::has_same_keys;
 pub(crate) use node::Node;
@@ -78,6 +80,8 @@ pub struct Entries<'a> {
     index: HashMap<Key, usize>,
     /// The type of an object that the expression constructed; none of a map.
     object: Option<Arc<ObjectType>>,
+    /// The value of every other key, when it is selected.
+    default: Option<Arc<Value<'a>>>,
 }
 
 /// A key of a map. Numbers of different types are the same key if they are equal.
@@ -100,21 +104,43 @@ impl Text<'_> {
 }
 
 impl<'a> Value<'a> {
-    pub(crate) fn string(text: impl Into<Arc<str>>) -> Self {
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(Text::Shared(text.into()))
     }
 
-    pub(crate) fn list(values: Vec<Value<'a>>) -> Self {
+    pub fn list(values: Vec<Value<'a>>) -> Self {
         Self::List(List::Values(Arc::new(values)))
     }
 
     /// A map with these entries. Of several with the same key the last one counts.
-    pub(crate) fn map(entries: Vec<(Value<'a>, Value<'a>)>) -> Self {
+    pub fn map(entries: Vec<(Value<'a>, Value<'a>)>) -> Self {
         let mut map = Entries::default();
         for (key, value) in entries {
             map.set(key, value);
         }
         Self::Map(Map::Entries(Arc::new(map)))
+    }
+
+    /// A map with these entries in which every other key selects the default. `in` and `has()` still do not find it.
+    pub fn map_with_default(entries: Vec<(Value<'a>, Value<'a>)>, default: Value<'a>) -> Self {
+        let mut map = Entries {
+            default: Some(Arc::new(default)),
+            ..Entries::default()
+        };
+        for (key, value) in entries {
+            map.set(key, value);
+        }
+        Self::Map(Map::Entries(Arc::new(map)))
+    }
+
+    pub fn quantity(quantity: Quantity) -> Self {
+        Self::Opaque(Opaque::Quantity(quantity))
+    }
+
+    /// A semantic version; `None` if the text is none.
+    pub fn semver(text: &str) -> Option<Self> {
+        let version = semver::parse_strict(text).ok()?;
+        Some(Self::Opaque(Opaque::Semver(Arc::new(version))))
     }
 
     /// An object with these fields.
@@ -289,6 +315,15 @@ impl<'a> Map<'a> {
             }
             Self::Deferred => None,
         }
+    }
+
+    /// The value of a key that is selected: its own, or the default of the map.
+    pub(crate) fn select(&self, key: &Value<'_>) -> Option<Value<'a>> {
+        let default = || match self {
+            Self::Entries(entries) => entries.default.as_deref().cloned(),
+            _ => None,
+        };
+        self.get(key).or_else(default)
     }
 
     pub(crate) fn to_entries(&self) -> Entries<'a> {

@@ -12,6 +12,7 @@
 
 pub mod certs;
 pub mod envtest;
+pub mod explain_scheduling;
 pub mod new;
 mod remote;
 pub mod store;

@@ -8,7 +8,7 @@ use setpoint_api::Quantity;
 use setpoint_values::resource_list::Amounts;
 
 /// Amounts by resource. The three that every pod and node has are fields; the rare ones are a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
     /// Milli-CPUs.
     pub milli_cpu: i64,
@@ -101,6 +101,13 @@ impl Amounts for Resources {
 impl ResourceList {
     pub(crate) fn find(&self, name: &str) -> Option<i64> {
         self.0.get(name).map(|quantity| whole(name, quantity))
+    }
+
+    /// The amounts by name.
+    pub(crate) fn amounts(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0
+            .iter()
+            .map(|(name, quantity)| (name.as_str(), whole(name, quantity)))
     }
 
     pub(crate) fn to_resources(&self) -> Resources {

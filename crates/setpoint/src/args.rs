@@ -9,6 +9,7 @@ mod flow_control_flags;
 mod kubelet_flags;
 mod limit_flags;
 mod node_lifecycle_flags;
+mod scheduler_flags;
 mod service_account_flags;
 mod test_args;
 mod tls_flags;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_api::go_duration;
-use setpoint_cli::{certs, envtest, new, store, tree, version};
+use setpoint_cli::{certs, envtest, explain_scheduling, new, store, tree, version};
 use setpoint_values::Cidr;
 
 pub(crate) use address_flags::AddressFlags;
@@ -31,6 +32,7 @@ pub(crate) use flow_control_flags::FlowControlFlags;
 pub(crate) use kubelet_flags::KubeletFlags;
 pub(crate) use limit_flags::LimitFlags;
 use node_lifecycle_flags::NodeLifecycleFlags;
+pub(crate) use scheduler_flags::SchedulerFlags;
 pub(crate) use service_account_flags::ServiceAccountFlags;
 pub(crate) use test_args::Test;
 pub(crate) use tls_flags::TlsFlags;
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     },
     /// Print an object with all its dependents, and the readiness of each.
     Tree(tree::Args),
+    /// Print for every node which plugin rejects a pod, or its scores, now and at the time of the last decision.
+    ExplainScheduling(explain_scheduling::Args),
     /// Print the client and server versions.
     Version(version::Args),
 }
@@ -167,6 +171,8 @@ pub(crate) struct Up {
     pub node_lifecycle_flags: NodeLifecycleFlags,
     #[command(flatten)]
     pub kubelet_flags: KubeletFlags,
+    #[command(flatten)]
+    pub scheduler_flags: SchedulerFlags,
     #[command(flatten)]
     pub address_flags: AddressFlags,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_apiserver::version::Version;
-use setpoint_cli::{certs, envtest, new, store, tree, version};
+use setpoint_cli::{certs, envtest, explain_scheduling, new, store, tree, version};
 
 use crate::args::{Args, Command};
 
@@ -52,6 +52,7 @@ fn setpoint() -> ExitCode {
         Command::New { command } => new::run(&command),
         Command::Envtest { command } => envtest::run(&command),
         Command::Tree(args) => tree::run(&args),
+        Command::ExplainScheduling(args) => explain_scheduling::run(&args),
         Command::Version(args) => version::run(&args, &Version::client()),
     };
     match outcome {

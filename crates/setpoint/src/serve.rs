@@ -42,6 +42,7 @@ mod kubeconfig;
 mod kubelet;
 mod manifests;
 mod memory;
+mod scheduling;
 mod service_account_keys;
 mod serving_files;
 mod test_command;

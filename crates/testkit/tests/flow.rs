@@ -162,7 +162,8 @@ async fn fl5_a_pod_is_bound_only_where_it_fits_and_reports_why_it_waits() {
         .await;
     assert_eq!(
         event(&cluster, "FailedScheduling").unwrap(),
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. preemption: 0/2 nodes are available: 2 \
+         Preemption is not helpful for scheduling."
     );
     cluster
         .until("the condition", |cluster| {

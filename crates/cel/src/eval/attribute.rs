@@ -115,7 +115,9 @@ impl<'a> Frame<'a, '_> {
         let missing = || EvalError::Failed(format!("no such key: {name}"));
         match value {
             Value::Map(Map::Deferred) => self.deferred.field(name).unwrap_or_else(|| Err(missing())),
-            Value::Map(map) => map.get(&Value::String(Text::Borrowed(name))).ok_or_else(missing),
+            Value::Map(map) => map
+                .select(&Value::String(Text::Borrowed(name)))
+                .ok_or_else(missing),
             Value::List(_) => Err(field_of_list()),
             _ => Err(missing()),
         }
@@ -147,6 +149,6 @@ fn item<'a>(list: &List<'a>, at: i64) -> Option<Value<'a>> {
 }
 
 fn match_key<'a>(map: &Map<'a>, key: &Value<'a>) -> Outcome<'a> {
-    map.get(key)
+    map.select(key)
         .ok_or_else(|| EvalError::Failed(format!("no such key: {}", key.display())))
 }

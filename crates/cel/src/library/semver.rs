@@ -101,7 +101,7 @@ fn without_zeros(part: &str) -> String {
     }
 }
 
-fn parse_strict(text: &str) -> Result<Semver, String> {
+pub(crate) fn parse_strict(text: &str) -> Result<Semver, String> {
     if text.is_empty() {
         return Err("Version string empty".to_owned());
     }

@@ -124,6 +124,14 @@ fn require_unbound(
         );
         return conflict(&why);
     }
+    let version = meta::str(binding, "resourceVersion");
+    if !version.is_empty() && version != old.resource_version().to_string() {
+        let why = format!(
+            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+            old.resource_version()
+        );
+        return conflict(&why);
+    }
     if old.header().deleting {
         return conflict(&format!(
             "pod {name} is being deleted, cannot be assigned to a host"

@@ -1,66 +1,31 @@
-//! The plugin interface: a [`Filter`] decides whether a pod can run on a node, a [`Score`] ranks the nodes that fit.
+//! The scheduling framework: upstream's extension points as traits, over a [`CycleState`] and the shared
+//! [`crate::state::ClusterState`].
 //!
-//! A plugin is pure: it sees one pod and one node, and no caches, clocks or API. Each is a file in
-//! [`crate::plugins`] and a line in its list.
+//! A plugin is a struct in [`crate::plugins`] that implements the traits of its extension points. Planning plugins
+//! (PreFilter to Score) are pure: they read the state and the pod, and never wait. Only PreBind, Bind, PostBind and the
+//! action of a PostFilter talk to the API, and they run after the cycle.
+//!
+//! Start reading at [`extension_points`], then [`profile`].
 
-use std::borrow::Cow;
-use std::fmt;
+mod cycle_state;
+mod events;
+pub mod extension_points;
+mod handle;
+pub mod profile;
+mod profiles;
+mod rejection;
+mod runner;
 
-use crate::node_info::{NodeInfo, NodeProperties};
-use crate::pod_info::PodInfo;
-
-/// The highest score of a [`Score`] plugin.
-pub const MAX_SCORE: i64 = 100;
-
-/// A plugin that rules out nodes.
-pub trait Filter: fmt::Debug + Send + Sync {
-    /// The plugin's name in Kubernetes.
-    fn name(&self) -> &'static str;
-
-    /// Whether the pod can run there. Called for every pod and node: it must be cheap.
-    fn fits(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> bool;
-
-    /// Why the pod does not fit. Called only for nodes that fail, and only when the pod fits nowhere.
-    fn reasons(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> Vec<Cow<'static, str>>;
-}
-
-/// A plugin that ranks nodes.
-pub trait Score: fmt::Debug + Send + Sync {
-    /// The plugin's name in Kubernetes.
-    fn name(&self) -> &'static str;
-
-    /// The weight of this plugin in the sum of scores.
-    fn weight(&self) -> i64 {
-        1
-    }
-
-    /// The score of the node for the pod, from 0 to [`MAX_SCORE`].
-    fn score(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> i64;
-}
-
-/// The plugins of a scheduler, in the order they are called.
-#[derive(Debug)]
-pub struct Profile {
-    pub filters: Vec<Box<dyn Filter>>,
-    pub scores: Vec<Box<dyn Score>>,
-}
-
-impl Profile {
-    /// The first filter that the node does not pass.
-    pub(crate) fn first_failing_filter(
-        &self,
-        pod: &PodInfo,
-        node: &NodeInfo,
-        properties: &NodeProperties,
-    ) -> Option<&dyn Filter> {
-        let mut filters = self.filters.iter().map(AsRef::as_ref);
-        filters.find(|filter: &&dyn Filter| !filter.fits(pod, node, properties))
-    }
-
-    pub(crate) fn score(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> i64 {
-        let scores = self.scores.iter();
-        scores
-            .map(|one| one.weight() * one.score(pod, node, properties))
-            .sum()
-    }
-}
+pub use cycle_state::CycleState;
+pub use events::{ActionType, ClusterEvent, EventChange, EventResource, QueueingHint};
+pub use extension_points::{
+    Bind, BindError, BindRequest, BoxFuture, Dependency, EnqueueExtensions, Filter, MAX_SCORE, NodeNames,
+    NodeScore, Permit, Plugin, PostBind, PostFilter, PostFilterAction, PostFilterInput, PostFilterResult,
+    PreBind, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, QueueSort, Reserve, Score,
+    Sign,
+};
+pub use handle::Handle;
+pub use profile::{Profile, Registration};
+pub use profiles::Profiles;
+pub use rejection::{Code, Rejection};
+pub use runner::PluginScores;

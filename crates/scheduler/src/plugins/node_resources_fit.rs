@@ -1,151 +1,188 @@
-//! A pod fits where its requests and those of the pods on the node stay within the allocatable resources; the score is
-//! higher where more is left (LeastAllocated).
+//! NodeResourcesFit: a pod fits where its requests and those of the pods on the node stay within the allocatable
+//! resources; the score is by the profile's strategy, LeastAllocated by default.
 
-use std::borrow::Cow;
+mod strategy;
 
-use crate::framework::{Filter, MAX_SCORE, Score};
-use crate::node_info::{NodeInfo, NodeProperties};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use serde::Deserialize;
+
+use self::strategy::{ScoringStrategy, Strategy};
+use super::{PluginArgs, PluginError};
+use crate::framework::{
+    ActionType, ClusterEvent, Code, CycleState, Dependency, EnqueueExtensions, EventChange, EventResource,
+    Filter, Handle, Plugin, QueueingHint, Registration, Rejection, Score, Sign,
+};
 use crate::pod_info::PodInfo;
+use crate::resources::Resources;
+use crate::state::{ClusterState, NodeProperties, NodeRef};
 
 #[derive(Debug)]
-pub(super) struct NodeResourcesFit;
+pub(super) struct NodeResourcesFit {
+    ignored_resources: BTreeSet<CompactString>,
+    ignored_resource_groups: BTreeSet<CompactString>,
+    strategy: Strategy,
+}
 
-impl Filter for NodeResourcesFit {
+/// Its arguments (upstream: `NodeResourcesFitArgs`).
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeResourcesFitArgs {
+    ignored_resources: BTreeSet<CompactString>,
+    ignored_resource_groups: BTreeSet<CompactString>,
+    scoring_strategy: ScoringStrategy,
+}
+
+pub(super) fn build(args: &PluginArgs, _: &Handle) -> Result<Registration, PluginError> {
+    let args: NodeResourcesFitArgs = args.decode()?;
+    let plugin = Arc::new(NodeResourcesFit {
+        ignored_resources: args.ignored_resources,
+        ignored_resource_groups: args.ignored_resource_groups,
+        strategy: Strategy::new(args.scoring_strategy)?,
+    });
+    Ok(Registration {
+        filter: Some(plugin.clone()),
+        score: Some(plugin.clone()),
+        enqueue: Some(plugin.clone()),
+        sign: Some(plugin),
+        ..Registration::new("NodeResourcesFit")
+    })
+}
+
+impl Plugin for NodeResourcesFit {
     fn name(&self) -> &'static str {
         "NodeResourcesFit"
     }
+}
 
-    fn fits(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> bool {
-        let (requested, taken, given) = (&pod.requests, &node.requested, &properties.allocatable);
-        node.pods < properties.max_pods
-            && (requested.milli_cpu == 0 || requested.milli_cpu <= given.milli_cpu - taken.milli_cpu)
-            && (requested.memory == 0 || requested.memory <= given.memory - taken.memory)
-            && (requested.ephemeral_storage == 0
-                || requested.ephemeral_storage <= given.ephemeral_storage - taken.ephemeral_storage)
-            && requested
-                .scalar_resources
-                .iter()
-                .all(|(name, _)| has_free(name, pod, node, properties))
-    }
-
-    fn reasons(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> Vec<Cow<'static, str>> {
-        let mut reasons = Vec::new();
-        if node.pods >= properties.max_pods {
-            reasons.push("Too many pods".into());
+impl Filter for NodeResourcesFit {
+    fn filter(&self, _: &CycleState, pod: &PodInfo, node: NodeRef<'_>) -> Result<(), Rejection> {
+        let requests = &pod.spec.requests;
+        let (milli_cpu, memory, ephemeral_storage) = node.free();
+        let fits = |request: i64, free: i64| request == 0 || request <= free;
+        if has_pod_slot(node)
+            && fits(requests.milli_cpu, milli_cpu)
+            && fits(requests.memory, memory)
+            && fits(requests.ephemeral_storage, ephemeral_storage)
+            && requests.scalar_resources.is_empty()
+        {
+            return Ok(());
         }
-        let short = pod
-            .requests
-            .names()
-            .filter(|name| !has_free(name, pod, node, properties));
-        reasons.extend(short.map(|name| format!("Insufficient {name}").into()));
-        reasons
+        self.check_each(requests, node)
     }
 }
 
 impl Score for NodeResourcesFit {
-    fn name(&self) -> &'static str {
-        "NodeResourcesFit"
-    }
-
-    fn score(&self, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> i64 {
-        let cpu = left(
-            node.non_zero_requests.milli_cpu + pod.non_zero_requests.milli_cpu,
-            properties.allocatable.milli_cpu,
-        );
-        let memory = left(
-            node.non_zero_requests.memory + pod.non_zero_requests.memory,
-            properties.allocatable.memory,
-        );
-        (cpu + memory) / 2
+    fn score(&self, _: &CycleState, pod: &PodInfo, node: NodeRef<'_>) -> i64 {
+        self.strategy.score(pod, node)
     }
 }
 
-fn has_free(name: &str, pod: &PodInfo, node: &NodeInfo, properties: &NodeProperties) -> bool {
-    let free = properties.allocatable.amount(name) - node.requested.amount(name);
-    pod.requests.amount(name) <= free
+impl EnqueueExtensions for NodeResourcesFit {
+    fn events_to_register(&self) -> Vec<ClusterEvent> {
+        vec![
+            ClusterEvent::new(
+                EventResource::AssignedPod,
+                ActionType::DELETE | ActionType::UPDATE_POD_SCALE_DOWN,
+            ),
+            ClusterEvent::new(EventResource::TargetPod, ActionType::UPDATE_POD_SCALE_DOWN),
+            ClusterEvent::new(
+                EventResource::Node,
+                ActionType::ADD | ActionType::UPDATE_NODE_ALLOCATABLE,
+            ),
+        ]
+    }
+
+    fn queueing_hint(&self, pod: &PodInfo, event: ClusterEvent, change: &EventChange) -> QueueingHint {
+        match change {
+            EventChange::Node(change) => {
+                let helps = change.new.as_ref().is_some_and(|new| {
+                    fits_empty(pod, new) && change.old.as_ref().is_none_or(|old| has_grown(pod, old, new))
+                });
+                QueueingHint::queue_if(helps)
+            }
+            EventChange::Pod { old, new } if event.action.intersects(ActionType::UPDATE_POD_SCALE_DOWN) => {
+                let (Some(old), Some(new)) = (old, new) else {
+                    return QueueingHint::Queue;
+                };
+                let requested = pod.spec.requests.names();
+                let mut freed =
+                    requested.filter(|name| old.spec.requests.amount(name) > new.spec.requests.amount(name));
+                QueueingHint::queue_if(event.resource == EventResource::TargetPod || freed.next().is_some())
+            }
+            _ => QueueingHint::Queue,
+        }
+    }
 }
 
-/// How much of the whole is left, from 0 to the best score.
-fn left(used: i64, whole: i64) -> i64 {
-    if used > whole || whole == 0 {
-        return 0;
+impl Sign for NodeResourcesFit {
+    fn dependency(&self, _: &PodInfo, _: &ClusterState) -> Dependency {
+        Dependency::Node
     }
-    i64::try_from(i128::from(whole - used) * i128::from(MAX_SCORE) / i128::from(whole)).unwrap_or(0)
+}
+
+impl NodeResourcesFit {
+    /// Compares each resource, and collects the reasons.
+    fn check_each(&self, requests: &Resources, node: NodeRef<'_>) -> Result<(), Rejection> {
+        let mut code = Code::Unschedulable;
+        let mut reasons = Vec::new();
+        if !has_pod_slot(node) {
+            reasons.push("Too many pods".into());
+        }
+        for name in requests.names().filter(|name| !self.is_ignored(name)) {
+            let (request, allocatable) = (requests.amount(name), node.allocatable(name));
+            if request > allocatable - node.requested(name) {
+                reasons.push(insufficient(name));
+                if request > allocatable {
+                    code = Code::UnschedulableAndUnresolvable;
+                }
+            }
+        }
+        let mut reasons = reasons.into_iter();
+        match reasons.next() {
+            None => Ok(()),
+            Some(first) => Err(reasons.fold(Rejection::new(code, first), Rejection::and)),
+        }
+    }
+
+    fn is_ignored(&self, name: &str) -> bool {
+        let group = name.split_once('/').map(|(group, _)| group);
+        self.ignored_resources.contains(name)
+            || group.is_some_and(|group| self.ignored_resource_groups.contains(group))
+    }
+}
+
+fn has_pod_slot(node: NodeRef<'_>) -> bool {
+    i64::try_from(node.pods().len()).is_ok_and(|pods| pods < node.max_pods())
+}
+
+/// Kubernetes' reason; static for the resources of nearly all pods.
+fn insufficient(name: &str) -> std::borrow::Cow<'static, str> {
+    match name {
+        "cpu" => "Insufficient cpu".into(),
+        "memory" => "Insufficient memory".into(),
+        "ephemeral-storage" => "Insufficient ephemeral-storage".into(),
+        _ => format!("Insufficient {name}").into(),
+    }
+}
+
+/// Whether the pod would fit the node without any other pod.
+fn fits_empty(pod: &PodInfo, node: &NodeProperties) -> bool {
+    let requests = &pod.spec.requests;
+    node.max_pods > 0
+        && requests
+            .names()
+            .all(|name| requests.amount(name) <= node.allocatable.amount(name))
+}
+
+/// Whether the node has more of something that the pod requests.
+fn has_grown(pod: &PodInfo, old: &NodeProperties, new: &NodeProperties) -> bool {
+    let mut names = pod.spec.requests.names();
+    new.max_pods > old.max_pods
+        || names.any(|name| new.allocatable.amount(name) > old.allocatable.amount(name))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::resources::Resources;
-
-    /// Amounts as `cpu memory pods`, with a fourth word for a resource of another name.
-    fn resources(words: &str) -> (Resources, i64) {
-        let mut words = words.split_whitespace();
-        let mut number = || words.next().map_or(0, |word| word.parse().unwrap());
-        let (milli_cpu, memory, pods, other) = (number(), number(), number(), number());
-        let mut resources = Resources {
-            milli_cpu,
-            memory,
-            ..Resources::default()
-        };
-        resources.set("example.com/gpu", other);
-        (resources, pods)
-    }
-
-    #[track_caller]
-    fn check(requested: &str, taken: &str, given: &str, expected: &str) {
-        let mut pod = crate::fixtures::pod("p", "");
-        pod.requests = resources(requested).0;
-        let mut node = NodeInfo::new("n");
-        (node.requested, node.pods) = resources(taken);
-        let (allocatable, max_pods) = resources(given);
-        let properties = NodeProperties {
-            allocatable,
-            max_pods,
-            ..NodeProperties::default()
-        };
-        let reasons = NodeResourcesFit.reasons(&pod, &node, &properties);
-        assert_eq!(reasons.join(", "), expected);
-        assert_eq!(
-            NodeResourcesFit.fits(&pod, &node, &properties),
-            expected.is_empty()
-        );
-    }
-
-    /// FL5
-    #[test]
-    fn a_pod_fits_where_its_requests_are_free() {
-        check("100 50", "0 0 0", "100 50 1", "");
-        check("100 50", "1 0 0", "100 50 1", "Insufficient cpu");
-        check(
-            "100 50",
-            "1 1 0",
-            "100 50 1",
-            "Insufficient cpu, Insufficient memory",
-        );
-    }
-
-    #[test]
-    fn a_node_takes_so_many_pods() {
-        check("0 0", "0 0 110", "100 50 110", "Too many pods");
-    }
-
-    #[test]
-    fn a_pod_without_requests_fits_an_overcommitted_node() {
-        check("0 0", "200 80 1", "100 50 110", "");
-    }
-
-    #[test]
-    fn a_resource_of_another_name_counts_as_well() {
-        check("0 0 0 2", "0 0 0 1", "1 1 9 2", "Insufficient example.com/gpu");
-        check("0 0 0 1", "0 0 0 1", "1 1 9 2", "");
-    }
-
-    #[test]
-    fn the_emptier_node_scores_higher() {
-        assert_eq!(left(25, 100), 75);
-        assert_eq!(left(100, 100), 0);
-        assert_eq!(left(101, 100), 0);
-        assert_eq!(left(0, i64::MAX), MAX_SCORE);
-    }
-}
+mod tests;

@@ -1,16 +1,11 @@
 //! Rows for the requests of a pod.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
-use setpoint_api::Header;
 
 use super::*;
 
 fn read(object: &Value) -> PodInfo {
-    let header = Header::new(Key::new("default", "p"));
-    let object = Arc::new(Stored::new(header, object.to_string().into(), 1));
-    PodInfo::read(&object).unwrap()
+    crate::fixtures::pod_from(object.clone())
 }
 
 fn container(cpu: &str, memory: &str) -> Value {
@@ -20,7 +15,10 @@ fn container(cpu: &str, memory: &str) -> Value {
 #[track_caller]
 fn check(spec: Value, milli_cpu: i64, memory: i64) {
     let pod = read(&json!({"spec": spec}));
-    assert_eq!((pod.requests.milli_cpu, pod.requests.memory), (milli_cpu, memory));
+    assert_eq!(
+        (pod.spec.requests.milli_cpu, pod.spec.requests.memory),
+        (milli_cpu, memory)
+    );
 }
 
 #[test]
@@ -66,10 +64,13 @@ fn the_overhead_is_added_and_the_pods_own_request_goes_before_the_sum() {
 #[test]
 fn a_container_without_requests_still_counts_with_defaults() {
     let pod = read(&json!({"spec": {"containers": [{}]}}));
-    assert_eq!(pod.requests, Resources::default());
+    assert_eq!(pod.spec.requests, crate::resources::Resources::default());
     assert_eq!(
-        (pod.non_zero_requests.milli_cpu, pod.non_zero_requests.memory),
-        (DEFAULT_MILLI_CPU_REQUEST, DEFAULT_MEMORY_REQUEST)
+        (
+            pod.spec.non_zero_requests.milli_cpu,
+            pod.spec.non_zero_requests.memory
+        ),
+        (100, 200 * 1024 * 1024)
     );
 }
 
@@ -79,12 +80,8 @@ fn check_state(object: Value, expected: SchedulingState) {
 }
 
 #[test]
-fn a_gated_or_finished_pod_takes_no_part() {
+fn a_finished_pod_takes_no_part() {
     check_state(json!({"spec": {}}), SchedulingState::Active);
-    check_state(
-        json!({"spec": {"schedulingGates": [{"name": "g"}]}}),
-        SchedulingState::Gated,
-    );
     check_state(
         json!({"spec": {}, "status": {"phase": "Failed"}}),
         SchedulingState::Finished,

@@ -1,59 +1,92 @@
-//! [`Queue`]: the pods that wait for a node, as upstream's scheduling queue: active (to be tried now), in backoff, or
-//! unschedulable until a cluster event may help.
+//! [`Queue`]: the pods that wait for a node, as upstream's scheduling queue: active (to be tried now), in backoff,
+//! unschedulable until a cluster event may help, or gated.
 //!
-//! The queue has no clock: the caller passes the current time.
+//! An event wakes only the pods that it can help: those that a plugin rejected which registered the event, if the plugin's
+//! queueing hint agrees. The queue has no clock: the caller passes the current time.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+mod backoff;
+mod entry;
+mod in_flight;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use setpoint_api::Key;
+use setpoint_api::{Key, ResourceVersion};
 
+pub use backoff::BackoffConfig;
+use backoff::later;
+use entry::{Entry, QueueState};
+use in_flight::InFlightEvents;
+
+use crate::cycle::Diagnosis;
+use crate::framework::{ClusterEvent, EventChange, EventResource, Profiles, QueueingHint};
 use crate::pod_info::PodInfo;
+use crate::state_change::target_pod_actions;
 
-/// The wait after the first failed attempt; it doubles with each.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// An unschedulable pod is tried again after this, even without an event.
 const MAX_UNSCHEDULABLE_WAIT: Duration = Duration::from_secs(300);
 
 /// Pods that wait for a node, each in exactly one [`QueueState`].
-#[derive(Debug, Default)]
-pub struct Queue {
-    entries: HashMap<Key, Entry>,
-    /// Exactly the entries in [`QueueState::Active`], highest priority first, then by arrival.
-    active: BTreeSet<(Reverse<i32>, u64, Key)>,
-    /// Exactly the entries in [`QueueState::Backoff`] and [`QueueState::Unschedulable`], by the time they become active
-    /// without an event.
-    timed: BTreeSet<(Timestamp, Key)>,
-    arrivals: u64,
-}
-
 #[derive(Debug)]
-struct Entry {
-    pod: PodInfo,
-    attempts: u32,
-    arrival: u64,
-    state: QueueState,
+pub struct Queue {
+    profiles: Arc<Profiles>,
+    backoff_config: BackoffConfig,
+    entries: HashMap<Key, Entry>,
+    /// Exactly the entries in [`QueueState::Active`], by sort key, then by arrival.
+    active: BTreeSet<(i64, u64, Key)>,
+    /// Exactly the entries that wait for a time, by that time.
+    timed: BTreeSet<(Timestamp, Key)>,
+    /// The pods in backoff after they were unschedulable: tried early if nothing else is to do.
+    backoff: BTreeSet<(Timestamp, Key)>,
+    /// The unschedulable pods by each plugin that rejected them.
+    rejected_by: HashMap<&'static str, HashSet<Key>>,
+    in_flight: InFlightEvents,
+    arrivals: u64,
+    /// The number of entries in [`QueueState::Unschedulable`].
+    unschedulable: usize,
+    /// The number of entries in [`QueueState::Gated`].
+    gated: usize,
 }
 
-/// The state of a queued pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum QueueState {
-    /// It can be tried now.
-    Active,
-    /// An attempt failed; it becomes active at that time.
-    Backoff(Timestamp),
-    /// No node fits. It becomes active on the next cluster event, but not before `backoff`; at the latest at `until`.
-    Unschedulable { backoff: Timestamp, until: Timestamp },
-    /// It was popped: its scheduling cycle or its binding is in flight.
-    InFlight,
+/// A pod that was popped.
+#[derive(Debug, Clone)]
+pub struct QueuedPod {
+    pub pod: Arc<PodInfo>,
+    /// Including this one.
+    pub attempts: u32,
+    pub first_attempt: Timestamp,
+}
+
+/// The number of pods by state, as `scheduler_pending_pods` has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    pub active: usize,
+    pub backoff: usize,
+    pub unschedulable: usize,
+    pub gated: usize,
 }
 
 impl Queue {
-    /// Adds a pod that waits for a node, or updates it. A changed pod becomes active at once.
-    pub fn update(&mut self, pod: PodInfo) {
+    pub fn new(profiles: Arc<Profiles>, backoff_config: BackoffConfig) -> Self {
+        Self {
+            profiles,
+            backoff_config,
+            entries: HashMap::new(),
+            active: BTreeSet::new(),
+            timed: BTreeSet::new(),
+            backoff: BTreeSet::new(),
+            rejected_by: HashMap::new(),
+            in_flight: InFlightEvents::default(),
+            arrivals: 0,
+            unschedulable: 0,
+            gated: 0,
+        }
+    }
+
+    /// Adds a pod that waits for a node, or updates it. An unschedulable pod becomes active if the change may help.
+    pub fn update(&mut self, pod: Arc<PodInfo>, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(&pod.key) else {
             return self.insert(pod);
         };
@@ -61,18 +94,22 @@ impl Queue {
             self.remove(&pod.key);
             return self.insert(pod);
         }
-        if entry.pod == pod {
-            return;
-        }
-        if entry.state == QueueState::InFlight {
-            entry.pod = pod;
-            return;
-        }
         let key = pod.key.clone();
-        self.unlink(&key);
-        let entry = self.entries.get_mut(&key).expect("it was there a line ago");
-        (entry.pod, entry.state) = (pod, QueueState::InFlight);
-        self.put(&key, QueueState::Active);
+        let state = entry.state;
+        let old = entry.pod.clone();
+        if state == QueueState::Active {
+            self.unlink(&key);
+            self.set_pod(&key, pod);
+            return self.put(&key, QueueState::Active);
+        }
+        self.set_pod(&key, pod.clone());
+        match state {
+            QueueState::Gated => self.activate(&key),
+            QueueState::Unschedulable { .. } | QueueState::InFlight { .. } => {
+                self.pod_updated(&key, old, pod, now)
+            }
+            QueueState::Active | QueueState::Backoff { .. } => {}
+        }
     }
 
     /// Removes a pod that has a node or was deleted.
@@ -81,51 +118,125 @@ impl Queue {
         self.entries.remove(key);
     }
 
-    /// The next active pod.
-    pub fn pop(&mut self) -> Option<PodInfo> {
-        let (_, _, key) = self.active.pop_first()?;
-        let entry = self.entries.get_mut(&key).expect("an active pod has an entry");
-        entry.state = QueueState::InFlight;
+    /// The next pod to try: the first active one, else one in backoff that was unschedulable.
+    pub fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
+        let key = match self.active.first() {
+            Some((_, _, key)) => key.clone(),
+            None => self.backoff.first()?.1.clone(),
+        };
+        self.unlink(&key);
+        let start = self.in_flight.start(key.clone());
+        let entry = self.entries.get_mut(&key).expect("a queued pod has an entry");
+        entry.state = QueueState::InFlight { start };
         entry.attempts += 1;
-        Some(entry.pod.clone())
+        Some(QueuedPod {
+            pod: entry.pod.clone(),
+            attempts: entry.attempts,
+            first_attempt: *entry.first_attempt.get_or_insert(now),
+        })
     }
 
-    /// Marks a popped pod as unschedulable: no node fits.
-    pub fn add_unschedulable(&mut self, key: &Key, now: Timestamp) {
-        let Some(entry) = self.entries.get(key) else {
+    /// The number of pods that can be tried now.
+    pub fn ready(&self) -> usize {
+        match self.active.len() {
+            0 => self.backoff.len(),
+            active => active,
+        }
+    }
+
+    /// Returns a popped pod for which no node fits. If an event since its start may help, it is tried again.
+    pub fn add_unschedulable(&mut self, key: &Key, diagnosis: &Diagnosis, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        let state = QueueState::Unschedulable {
-            backoff: later(now, backoff(entry.attempts)),
-            until: later(now, MAX_UNSCHEDULABLE_WAIT),
+        let QueueState::InFlight { start } = entry.state else {
+            return;
         };
-        self.put(key, state);
+        entry
+            .unschedulable_plugins
+            .clone_from(&diagnosis.unschedulable_plugins);
+        entry.pending_plugins.clone_from(&diagnosis.pending_plugins);
+        if entry.unschedulable_plugins.is_empty() {
+            return self.retry(key, now);
+        }
+        entry.unschedulable_count += 1;
+        entry.error_count = 0;
+        entry.since = now;
+        let entry = &self.entries[key];
+        let may_help = self
+            .in_flight
+            .since(start)
+            .any(|(event, change)| self.hint(entry, *event, change) == QueueingHint::Queue);
+        self.unlink(key);
+        match may_help {
+            true => self.move_to_backoff(key, now),
+            false => self.put_unschedulable(key, now),
+        }
     }
 
     /// Puts a popped pod into backoff: its attempt failed for another reason than the lack of a node.
     pub fn retry(&mut self, key: &Key, now: Timestamp) {
-        if let Some(entry) = self.entries.get(key) {
-            let state = QueueState::Backoff(later(now, backoff(entry.attempts)));
-            self.put(key, state);
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        entry.error_count += 1;
+        entry.since = now;
+        let until = later(now, self.backoff_config.duration(entry.error_count));
+        self.unlink(key);
+        self.put(
+            key,
+            QueueState::Backoff {
+                until,
+                is_error: true,
+            },
+        );
+    }
+
+    /// Returns a popped pod whose plan or binding lost a race: it is tried at once if it has changed since that version, else
+    /// after a backoff. If it is bound or deleted, its next change removes it.
+    pub fn requeue(&mut self, key: &Key, tried: ResourceVersion, now: Timestamp) {
+        match self.find(key).is_some_and(|pod| pod.resource_version > tried) {
+            true => self.requeue_active(key),
+            false => self.retry(key, now),
         }
     }
 
-    /// Handles a cluster event that may help: unschedulable pods become active, or go into backoff until theirs is over.
-    pub fn move_to_active_or_backoff(&mut self, now: Timestamp) {
-        let unschedulable: Vec<(Key, Timestamp)> = self
-            .timed
+    /// Returns a popped pod to be tried again at once.
+    pub fn requeue_active(&mut self, key: &Key) {
+        self.unlink(key);
+        self.activate(key);
+    }
+
+    /// The newest version of a queued pod.
+    pub fn find(&self, key: &Key) -> Option<&Arc<PodInfo>> {
+        self.entries.get(key).map(|entry| &entry.pod)
+    }
+
+    /// Forgets the events of a popped pod: its binding can no longer make it unschedulable.
+    pub fn done(&mut self, key: &Key) {
+        if let Some(QueueState::InFlight { start }) = self.entries.get(key).map(|entry| entry.state) {
+            self.in_flight.end(start, key.clone());
+        }
+    }
+
+    /// Handles a cluster event: pods that it may help become active, or go into backoff until theirs is over.
+    pub fn move_all(&mut self, event: ClusterEvent, change: &EventChange, now: Timestamp) {
+        let plugins = self.profiles.plugins_for(event);
+        if plugins.is_empty() {
+            return;
+        }
+        self.in_flight.record(event, change);
+        let candidates = plugins
             .iter()
-            .filter_map(|(_, key)| match self.entries[key].state {
-                QueueState::Unschedulable { backoff, .. } => Some((key.clone(), backoff)),
-                _ => None,
-            })
-            .collect();
-        for (key, backoff) in unschedulable {
-            let state = match backoff <= now {
-                true => QueueState::Active,
-                false => QueueState::Backoff(backoff),
-            };
-            self.put(&key, state);
+            .filter_map(|plugin| self.rejected_by.get(plugin))
+            .flatten();
+        let candidates: HashSet<Key> = candidates.cloned().collect();
+        for key in candidates {
+            let may_help = self.hint(&self.entries[&key], event, change) == QueueingHint::Queue;
+            if may_help {
+                self.unlink(&key);
+                self.move_to_backoff(&key, now);
+            }
         }
     }
 
@@ -136,7 +247,8 @@ impl Queue {
                 break;
             }
             let key = key.clone();
-            self.put(&key, QueueState::Active);
+            self.unlink(&key);
+            self.activate(&key);
         }
     }
 
@@ -153,63 +265,183 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    fn insert(&mut self, pod: PodInfo) {
-        self.arrivals += 1;
-        let key = pod.key.clone();
-        let entry = Entry {
-            pod,
-            attempts: 0,
-            arrival: self.arrivals,
-            state: QueueState::InFlight,
-        };
-        self.entries.insert(key.clone(), entry);
-        self.put(&key, QueueState::Active);
+    pub fn contains(&self, key: &Key, uid: &str) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.pod.uid == uid)
     }
 
-    fn put(&mut self, key: &Key, state: QueueState) {
+    pub fn counts(&self) -> QueueCounts {
+        QueueCounts {
+            active: self.active.len(),
+            backoff: self.timed.len() - self.unschedulable,
+            unschedulable: self.unschedulable,
+            gated: self.gated,
+        }
+    }
+
+    /// The events that are kept for pods in flight.
+    pub fn in_flight_events(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    fn insert(&mut self, pod: Arc<PodInfo>) {
+        self.arrivals += 1;
+        let key = pod.key.clone();
+        self.entries.insert(key.clone(), Entry::new(pod, self.arrivals));
+        self.activate(&key);
+    }
+
+    fn set_pod(&mut self, key: &Key, pod: Arc<PodInfo>) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.pod = pod;
+        }
+    }
+
+    /// Handles an update of an unschedulable pod, or of one in flight.
+    fn pod_updated(&mut self, key: &Key, old: Arc<PodInfo>, new: Arc<PodInfo>, now: Timestamp) {
+        let action = target_pod_actions(&old, &new);
+        if action.is_empty() {
+            return;
+        }
+        let event = ClusterEvent::new(EventResource::TargetPod, action);
+        let change = EventChange::Pod {
+            old: Some(old),
+            new: Some(new),
+        };
+        match self.entries[key].state {
+            QueueState::InFlight { .. } => self.in_flight.record(event, &change),
+            _ if self.hint(&self.entries[key], event, &change) == QueueingHint::Queue => {
+                self.unlink(key);
+                self.move_to_backoff(key, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the event may make the pod schedulable: any plugin that rejected it and registered the event agrees.
+    fn hint(&self, entry: &Entry, event: ClusterEvent, change: &EventChange) -> QueueingHint {
+        if event.resource == EventResource::TargetPod
+            && !matches!(change, EventChange::Pod { new: Some(new), .. } if new.key == entry.pod.key)
+        {
+            return QueueingHint::Skip;
+        }
+        let Some(profile) = self.profiles.find(&entry.pod.spec.scheduler) else {
+            return QueueingHint::Skip;
+        };
+        let mut plugins = profile.enqueue.iter();
+        let helps = plugins.any(|plugin| {
+            entry.unschedulable_plugins.contains(plugin.name())
+                && self.profiles.is_registered(plugin.name(), event)
+                && plugin.queueing_hint(&entry.pod, event, change) == QueueingHint::Queue
+        });
+        QueueingHint::queue_if(helps)
+    }
+
+    /// Activates a pod once its backoff is over; at once if it waited for something outside.
+    fn move_to_backoff(&mut self, key: &Key, now: Timestamp) {
+        let Some(entry) = self.entries.get(key) else {
+            return;
+        };
+        let until = later(
+            entry.since,
+            self.backoff_config.duration(entry.unschedulable_count),
+        );
+        match until <= now || !entry.pending_plugins.is_empty() {
+            true => self.activate(key),
+            false => self.put(
+                key,
+                QueueState::Backoff {
+                    until,
+                    is_error: false,
+                },
+            ),
+        }
+    }
+
+    /// Makes an unlinked pod active, unless a PreEnqueue plugin holds it back.
+    fn activate(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get(key) else {
+            return;
+        };
+        let profile = self.profiles.find(&entry.pod.spec.scheduler);
+        let mut plugins = profile.into_iter().flat_map(|profile| &profile.pre_enqueue);
+        let is_gated = plugins.any(|plugin| plugin.pre_enqueue(&entry.pod).is_err());
         self.unlink(key);
+        self.put(
+            key,
+            if is_gated {
+                QueueState::Gated
+            } else {
+                QueueState::Active
+            },
+        );
+    }
+
+    fn put_unschedulable(&mut self, key: &Key, now: Timestamp) {
+        let until = later(now, MAX_UNSCHEDULABLE_WAIT);
+        self.put(key, QueueState::Unschedulable { until });
+    }
+
+    /// Puts an unlinked entry into a state.
+    fn put(&mut self, key: &Key, state: QueueState) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
         entry.state = state;
         match state {
-            QueueState::Active => drop(self.active.insert((
-                Reverse(entry.pod.priority),
-                entry.arrival,
-                key.clone(),
-            ))),
-            QueueState::Backoff(due) | QueueState::Unschedulable { until: due, .. } => {
-                self.timed.insert((due, key.clone()));
+            QueueState::Active => {
+                let order = (sort_key(&self.profiles, &entry.pod), entry.arrival, key.clone());
+                self.active.insert(order);
             }
-            QueueState::InFlight => {}
+            QueueState::Backoff { until, is_error } => {
+                self.timed.insert((until, key.clone()));
+                if !is_error {
+                    self.backoff.insert((until, key.clone()));
+                }
+            }
+            QueueState::Unschedulable { until } => {
+                self.unschedulable += 1;
+                self.timed.insert((until, key.clone()));
+                for plugin in &entry.unschedulable_plugins {
+                    self.rejected_by.entry(plugin).or_default().insert(key.clone());
+                }
+            }
+            QueueState::Gated => self.gated += 1,
+            QueueState::InFlight { .. } => {}
         }
     }
 
-    /// Takes the key out of `active` and `timed`, before its entry is moved or removed.
+    /// Takes the key out of the sets of its state, before the entry is moved or removed.
     fn unlink(&mut self, key: &Key) {
-        let Some(entry) = self.entries.get(key) else {
+        let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
         match entry.state {
             QueueState::Active => {
-                let order = (Reverse(entry.pod.priority), entry.arrival, key.clone());
+                let order = (sort_key(&self.profiles, &entry.pod), entry.arrival, key.clone());
                 self.active.remove(&order);
             }
-            QueueState::Backoff(due) | QueueState::Unschedulable { until: due, .. } => {
-                self.timed.remove(&(due, key.clone()));
+            QueueState::Backoff { until, .. } => {
+                self.timed.remove(&(until, key.clone()));
+                self.backoff.remove(&(until, key.clone()));
             }
-            QueueState::InFlight => {}
+            QueueState::Unschedulable { until } => {
+                self.unschedulable -= 1;
+                self.timed.remove(&(until, key.clone()));
+                for plugin in &entry.unschedulable_plugins {
+                    self.rejected_by.get_mut(plugin).map(|keys| keys.remove(key));
+                }
+            }
+            QueueState::Gated => self.gated -= 1,
+            QueueState::InFlight { start } => self.in_flight.end(start, key.clone()),
         }
+        entry.state = QueueState::InFlight { start: u64::MAX };
     }
 }
 
-fn backoff(attempts: u32) -> Duration {
-    let doublings = attempts.saturating_sub(1).min(16);
-    INITIAL_BACKOFF.saturating_mul(1 << doublings).min(MAX_BACKOFF)
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    now.saturating_add(by).unwrap_or(Timestamp::MAX)
+fn sort_key(profiles: &Profiles, pod: &PodInfo) -> i64 {
+    let profile = profiles.find(&pod.spec.scheduler);
+    let sort = profile.and_then(|profile| profile.queue_sort.as_ref());
+    sort.map_or(0, |sort| sort.sort_key(pod))
 }
 
 #[cfg(test)]

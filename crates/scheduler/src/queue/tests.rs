@@ -1,7 +1,10 @@
-//! Rows for the order and the waits.
+//! Rows for the order, the waits and the events.
 
 use super::*;
 use crate::fixtures;
+use crate::framework::{ActionType, Handle};
+use crate::plugins::default_profile;
+use crate::state::{NodeChange, NodeProperties};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
@@ -11,117 +14,199 @@ fn key(name: &str) -> Key {
     Key::new("default", name)
 }
 
-fn with_priority(name: &str, priority: i32) -> PodInfo {
-    PodInfo {
-        priority,
-        ..fixtures::pod(name, "")
-    }
+fn queue() -> Queue {
+    let profiles = Profiles::new([default_profile(&Handle::default())]);
+    Queue::new(Arc::new(profiles), BackoffConfig::default())
+}
+
+fn with_priority(name: &str, priority: i32) -> Arc<PodInfo> {
+    Arc::new(fixtures::with_spec(fixtures::pod(name, ""), |spec| {
+        spec.priority = priority
+    }))
+}
+
+fn pod(name: &str) -> Arc<PodInfo> {
+    Arc::new(fixtures::pod(name, ""))
+}
+
+fn rejected_by(plugin: &'static str) -> Diagnosis {
+    let mut diagnosis = Diagnosis::new(1);
+    diagnosis.unschedulable_plugins.insert(plugin);
+    diagnosis
+}
+
+/// Rejects a popped pod by NodeResourcesFit.
+fn reject(queue: &mut Queue, name: &str, now: i64) {
+    queue.add_unschedulable(&key(name), &rejected_by("NodeResourcesFit"), at(now));
+}
+
+/// A node was added.
+fn add_node(queue: &mut Queue, now: i64) {
+    let node = NodeProperties {
+        max_pods: 10,
+        ..NodeProperties::default()
+    };
+    let change = EventChange::Node(NodeChange {
+        name: "n".into(),
+        old: None,
+        new: Some(Arc::new(node)),
+    });
+    queue.move_all(
+        ClusterEvent::new(EventResource::Node, ActionType::ADD),
+        &change,
+        at(now),
+    );
 }
 
 #[track_caller]
-fn check_pops(queue: &mut Queue, expected: &[&str]) {
-    let popped: Vec<String> = std::iter::from_fn(|| queue.pop())
-        .map(|pod| pod.key.name().to_owned())
+fn check_pops(queue: &mut Queue, now: i64, expected: &[&str]) {
+    let popped: Vec<String> = std::iter::from_fn(|| queue.pop(at(now)))
+        .map(|queued| queued.pod.key.name().to_owned())
         .collect();
     assert_eq!(popped, expected);
 }
 
 #[test]
 fn the_most_important_pod_comes_first_then_the_oldest() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5)] {
-        queue.update(with_priority(name, priority));
+        queue.update(with_priority(name, priority), at(0));
     }
-    check_pops(&mut queue, &["b", "d", "a", "c"]);
+    check_pops(&mut queue, 0, &["b", "d", "a", "c"]);
 }
 
 #[test]
 fn a_pod_is_handed_out_once_until_it_is_given_back() {
-    let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    queue.update(fixtures::pod("a", ""));
-    check_pops(&mut queue, &["a"]);
-    queue.update(with_priority("a", 1));
-    check_pops(&mut queue, &[]);
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    queue.update(with_priority("a", 1), at(0));
+    check_pops(&mut queue, 0, &[]);
     queue.retry(&key("a"), at(0));
-    check_pops(&mut queue, &[]);
+    check_pops(&mut queue, 0, &[]);
     queue.flush_due(at(1));
-    check_pops(&mut queue, &["a"]);
+    check_pops(&mut queue, 1, &["a"]);
 }
 
 #[test]
 fn a_changed_priority_changes_the_order() {
-    let mut queue = Queue::default();
-    queue.update(with_priority("a", 0));
-    queue.update(with_priority("b", 1));
-    queue.update(with_priority("a", 2));
-    check_pops(&mut queue, &["a", "b"]);
+    let mut queue = queue();
+    queue.update(with_priority("a", 0), at(0));
+    queue.update(with_priority("b", 1), at(0));
+    queue.update(with_priority("a", 2), at(0));
+    check_pops(&mut queue, 0, &["a", "b"]);
 }
 
 #[test]
-fn a_parked_pod_waits_for_a_change_and_for_its_backoff() {
-    let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    check_pops(&mut queue, &["a"]);
-    queue.add_unschedulable(&key("a"), at(0));
+fn an_unschedulable_pod_waits_for_an_event() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    reject(&mut queue, "a", 0);
     queue.flush_due(at(200));
-    check_pops(&mut queue, &[]);
-    queue.move_to_active_or_backoff(at(200));
-    check_pops(&mut queue, &["a"]);
-    queue.add_unschedulable(&key("a"), at(200));
-    queue.move_to_active_or_backoff(at(201));
-    check_pops(&mut queue, &[]);
-    assert_eq!(queue.next_due(), Some(at(202)));
-    queue.flush_due(at(202));
-    check_pops(&mut queue, &["a"]);
+    check_pops(&mut queue, 200, &[]);
+    add_node(&mut queue, 200);
+    check_pops(&mut queue, 200, &["a"]);
 }
 
 #[test]
-fn a_parked_pod_is_tried_again_after_five_minutes_in_any_case() {
-    let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    check_pops(&mut queue, &["a"]);
-    queue.add_unschedulable(&key("a"), at(0));
+fn while_other_pods_are_active_a_pod_waits_for_its_backoff() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    reject(&mut queue, "a", 0);
+    queue.update(pod("b"), at(0));
+    add_node(&mut queue, 0);
+    assert_eq!((queue.counts().active, queue.counts().backoff), (1, 1));
+    assert_eq!(queue.next_due(), Some(at(1)));
+    check_pops(&mut queue, 0, &["b", "a"]);
+}
+
+#[test]
+fn an_event_that_the_rejecting_plugin_did_not_register_wakes_nothing() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    queue.add_unschedulable(&key("a"), &rejected_by("NodeAffinity"), at(0));
+    let change = EventChange::Pod {
+        old: Some(pod("other")),
+        new: None,
+    };
+    let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
+    queue.move_all(event, &change, at(100));
+    check_pops(&mut queue, 100, &[]);
+    assert_eq!(queue.counts().unschedulable, 1);
+}
+
+#[test]
+fn an_event_during_the_attempt_is_not_lost() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    add_node(&mut queue, 0);
+    reject(&mut queue, "a", 0);
+    assert_eq!((queue.counts().backoff, queue.in_flight_events()), (1, 0));
+    check_pops(&mut queue, 0, &["a"]);
+}
+
+#[test]
+fn an_unschedulable_pod_is_tried_again_after_five_minutes_in_any_case() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    reject(&mut queue, "a", 0);
     assert_eq!(queue.next_due(), Some(at(300)));
     queue.flush_due(at(300));
-    check_pops(&mut queue, &["a"]);
+    check_pops(&mut queue, 300, &["a"]);
 }
 
 #[test]
-fn a_pod_that_changed_is_tried_at_once() {
-    let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    check_pops(&mut queue, &["a"]);
-    queue.add_unschedulable(&key("a"), at(0));
-    queue.update(with_priority("a", 1));
-    check_pops(&mut queue, &["a"]);
+fn an_unschedulable_pod_is_tried_when_its_own_change_may_help() {
+    let mut queue = queue();
+    let large = |milli_cpu| Arc::new(fixtures::pod_requesting("a", "", milli_cpu));
+    queue.update(large(200), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    reject(&mut queue, "a", 0);
+    queue.update(large(300), at(5));
+    check_pops(&mut queue, 5, &[]);
+    queue.update(large(100), at(5));
+    check_pops(&mut queue, 5, &["a"]);
+}
+
+#[test]
+fn a_gated_pod_waits_until_its_last_gate_is_gone() {
+    let mut queue = queue();
+    let mut gated = fixtures::pod("a", "");
+    gated.scheduling_gates = Box::new(["g".into()]);
+    queue.update(Arc::new(gated), at(0));
+    assert_eq!(queue.counts().gated, 1);
+    check_pops(&mut queue, 0, &[]);
+    queue.update(pod("a"), at(0));
+    assert_eq!(queue.counts().gated, 0);
+    check_pops(&mut queue, 0, &["a"]);
 }
 
 #[test]
 fn a_removed_pod_is_nowhere() {
-    let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    queue.update(fixtures::pod("b", ""));
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    queue.update(pod("b"), at(0));
     queue.remove(&key("a"));
-    check_pops(&mut queue, &["b"]);
+    check_pops(&mut queue, 0, &["b"]);
     queue.remove(&key("b"));
-    queue.add_unschedulable(&key("b"), at(0));
+    reject(&mut queue, "b", 0);
     assert!(queue.is_empty() && queue.next_due().is_none());
-}
-
-#[test]
-fn the_wait_doubles_up_to_its_bound() {
-    let waits: Vec<u64> = (1..=6).map(|attempts| backoff(attempts).as_secs()).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
+    assert_eq!(queue.counts(), QueueCounts::default());
 }
 
 #[test]
 fn a_new_pod_under_an_old_name_starts_afresh() {
-    let mut queue = Queue::default();
-    queue.update(fixtures::pod("a", ""));
-    check_pops(&mut queue, &["a"]);
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
     let mut other = fixtures::pod("a", "");
     other.uid = "other".into();
-    queue.update(other);
-    check_pops(&mut queue, &["a"]);
+    queue.update(Arc::new(other), at(0));
+    check_pops(&mut queue, 0, &["a"]);
 }

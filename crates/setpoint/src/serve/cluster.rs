@@ -27,7 +27,7 @@ use super::components::Components;
 use super::control_plane::{self, Selection};
 use super::controller_config::controller_config;
 use super::credentials::Credentials;
-use super::{access_checker, checks, flow_control, kubelet, memory, webhooks};
+use super::{access_checker, checks, flow_control, kubelet, memory, scheduling, webhooks};
 use crate::args::Up;
 
 /// What a cluster is built from.
@@ -91,9 +91,12 @@ impl Cluster {
         let aggregation = Aggregation::open(credentials.proxy_client()?, &registry, clock)?;
         let mut manager = control_plane::manager(&registry, &aggregation, clock);
         let controllers = controller_config(args, credentials, (&registry, &aggregation), (&access, uses))?;
-        control_plane::add_components(&mut manager, args, &controllers)?;
+        let scheduler = scheduling::config(&args.scheduler_flags)?;
+        let explain = scheduling::route(readers, aggregation.serve.clone(), scheduler.explainer.clone());
+        control_plane::add_components(&mut manager, args, &controllers, scheduler)?;
         let mut metrics_sources = metrics_sources(&registry, &manager, &aggregation);
         metrics_sources.push(webhooks.metrics);
+        config.custom_routes.push(explain);
         let view = open_view(config, &registry, &access, &aggregation, metrics_sources)?;
         Ok(Self {
             registry,

@@ -74,10 +74,11 @@ pub(super) fn add_components(
     manager: &mut Manager,
     args: &Up,
     config: &setpoint_controllers::Config,
+    scheduler: setpoint_scheduler::Config,
 ) -> Result<()> {
     let mut enabled = expand_selection(&args.controllers);
     if take_scheduler(&mut enabled) {
-        add_scheduler(manager);
+        add_scheduler(manager, scheduler);
     }
     add_controllers(manager, &enabled, config)?;
     add_nodes(manager, args);
@@ -132,11 +133,7 @@ fn take_scheduler(list: &mut Vec<&str>) -> bool {
     }
 }
 
-fn add_scheduler(manager: &mut Manager) {
-    let config = setpoint_scheduler::Config {
-        name: setpoint_scheduler::DEFAULT_NAME.to_owned(),
-        profile: setpoint_scheduler::default_profile(),
-    };
+fn add_scheduler(manager: &mut Manager, config: setpoint_scheduler::Config) {
     manager.add("scheduler", move |context, stop| {
         setpoint_scheduler::run(acting_as("system:kube-scheduler", context), config, stop)
     });

@@ -111,7 +111,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("dashboard", 7, &["api", "client"]),
     row("manifests", 7, &["api", "client", "codec", "runtime"]),
     row("node", 7, &["api", "client", "runtime"]),
-    row("scheduler", 7, &["api", "runtime", "values"]),
+    row("scheduler", 7, &["api", "cel", "runtime", "values"]),
     CrateRow {
         name: "setpoint",
         level: 8,

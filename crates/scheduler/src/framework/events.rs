@@ -1,0 +1,123 @@
+//! Cluster events, by which the queue decides which unschedulable pods to try again.
+
+use std::ops::BitOr;
+use std::sync::Arc;
+
+use setpoint_api::Stored;
+
+use crate::pod_info::PodInfo;
+use crate::state::NodeChange;
+
+/// The type of object that an event is about (upstream: `EventResource`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventResource {
+    Node,
+    /// A pod on a node.
+    AssignedPod,
+    /// The unschedulable pod itself.
+    TargetPod,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CsiNode,
+    CsiDriver,
+    CsiStorageCapacity,
+    VolumeAttachment,
+    ResourceClaim,
+    ResourceSlice,
+    DeviceClass,
+}
+
+/// Actions on objects, as a set of bits (upstream: `ActionType`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ActionType(u32);
+
+/// Events of one resource and some actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClusterEvent {
+    pub resource: EventResource,
+    pub action: ActionType,
+}
+
+/// The change that an event reports.
+#[derive(Debug, Clone)]
+pub enum EventChange {
+    Node(NodeChange),
+    /// A pod on a node, or the unschedulable pod: its version before and after.
+    Pod {
+        old: Option<Arc<PodInfo>>,
+        new: Option<Arc<PodInfo>>,
+    },
+    /// Any other object: its version before and after.
+    Object {
+        old: Option<Arc<Stored>>,
+        new: Option<Arc<Stored>>,
+    },
+}
+
+/// What an event means for an unschedulable pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueingHint {
+    /// It may make the pod schedulable.
+    Queue,
+    /// It cannot.
+    Skip,
+}
+
+impl ActionType {
+    pub const ADD: Self = Self(1);
+    pub const DELETE: Self = Self(1 << 1);
+    pub const UPDATE_NODE_ALLOCATABLE: Self = Self(1 << 2);
+    pub const UPDATE_NODE_LABEL: Self = Self(1 << 3);
+    pub const UPDATE_NODE_TAINT: Self = Self(1 << 4);
+    pub const UPDATE_NODE_CONDITION: Self = Self(1 << 5);
+    pub const UPDATE_NODE_ANNOTATION: Self = Self(1 << 6);
+    pub const UPDATE_NODE_DECLARED_FEATURE: Self = Self(1 << 7);
+    pub const UPDATE_POD_LABEL: Self = Self(1 << 8);
+    pub const UPDATE_POD_SCALE_DOWN: Self = Self(1 << 9);
+    pub const UPDATE_POD_TOLERATION: Self = Self(1 << 10);
+    pub const UPDATE_POD_SCHEDULING_GATES_ELIMINATED: Self = Self(1 << 11);
+    pub const UPDATE_POD_GENERATED_RESOURCE_CLAIM: Self = Self(1 << 12);
+    /// Any other update.
+    pub const UPDATE_OTHER: Self = Self(1 << 13);
+    pub const UPDATE: Self = Self(((1 << 14) - 1) & !0b11);
+    pub const ALL: Self = Self((1 << 14) - 1);
+    pub const NONE: Self = Self(0);
+
+    pub fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for ActionType {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl ClusterEvent {
+    pub const fn new(resource: EventResource, action: ActionType) -> Self {
+        Self { resource, action }
+    }
+
+    /// Whether the event is one of these.
+    pub fn is_in(self, registered: Self) -> bool {
+        self.resource == registered.resource && self.action.intersects(registered.action)
+    }
+}
+
+impl QueueingHint {
+    pub fn queue_if(may_help: bool) -> Self {
+        match may_help {
+            true => Self::Queue,
+            false => Self::Skip,
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! [`Allocator`]: a search with backtracking for devices that satisfy all requests of all claims on one node.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use super::allocated::DeviceId;
+use super::constraint::ConstraintState;
+use super::objects::{Claim, DeviceClass, DeviceRequest, DeviceSelector, ObjectView, Request, ResourceSlice};
+use super::pools::{NodePool, PoolDevice, gather_pools};
+pub(super) use super::result::{AllocatedDevice, Allocation};
+use super::selector::{SelectorError, Selectors};
+
+/// The number of devices that a claim may have.
+const MAX_DEVICES: usize = 32;
+
+/// The claims to allocate, and the devices that there are.
+#[derive(Debug)]
+pub(super) struct Allocator {
+    pub(super) claims: Vec<ObjectView<Claim>>,
+    pub(super) slices: Vec<ObjectView<ResourceSlice>>,
+    pub(super) classes: HashMap<CompactString, ObjectView<DeviceClass>>,
+    pub(super) in_use: HashSet<DeviceId>,
+    pub(super) selectors: Arc<Selectors>,
+}
+
+/// Why there is no allocation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AllocationError {
+    /// The node has no devices that satisfy the claims.
+    NotFound,
+    /// A claim or a class is wrong.
+    Failed(String),
+}
+
+/// The search on one node.
+struct Search<'a> {
+    allocator: &'a Allocator,
+    pools: Vec<NodePool<'a>>,
+    /// Devices chosen so far that no other request may have.
+    taken: HashSet<DeviceId>,
+    /// The result of selectors by claim, request, alternative and device.
+    selectable: HashMap<(usize, usize, Option<usize>, DeviceId), bool>,
+    allocations: Vec<Allocation>,
+    node: &'a str,
+}
+
+/// The position of the search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    claim: usize,
+    request: usize,
+    /// The number of devices chosen for the request.
+    devices: usize,
+}
+
+/// One request or alternative under search.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    position: Position,
+    alternative: Option<usize>,
+    request: &'a Request,
+    one: &'a DeviceRequest,
+}
+
+type Outcome = Result<bool, AllocationError>;
+
+impl Allocator {
+    /// Devices for all claims on the node, in the order of the claims.
+    pub(super) fn allocate<'b>(
+        &self,
+        node: &str,
+        label: &'b dyn Fn(&str) -> Option<&'b str>,
+    ) -> Result<Vec<Allocation>, AllocationError> {
+        let mut search = Search {
+            allocator: self,
+            pools: gather_pools(&self.slices, node, label),
+            taken: HashSet::new(),
+            selectable: HashMap::new(),
+            allocations: self.claims.iter().map(|_| Allocation::default()).collect(),
+            node,
+        };
+        search.check_requests()?;
+        let start = Position {
+            claim: 0,
+            request: 0,
+            devices: 0,
+        };
+        let constraints = self.constraints(0);
+        match search.request(start, constraints)? {
+            true => Ok(search.finish()),
+            false => Err(AllocationError::NotFound),
+        }
+    }
+
+    fn constraints(&self, claim: usize) -> ConstraintState {
+        let claim = self.claims.get(claim);
+        claim.map_or_else(ConstraintState::default, |claim| {
+            ConstraintState::new(&claim.view)
+        })
+    }
+}
+
+impl<'a> Search<'a> {
+    /// A request for all devices fails while a pool is incomplete: it is unknown which devices there are.
+    fn check_requests(&self) -> Result<(), AllocationError> {
+        for claim in &self.allocator.claims {
+            for request in &claim.view.spec.devices.requests {
+                let is_for_all = request.alternatives().any(|(_, one)| one.is_for_all());
+                let incomplete = self.pools.iter().find(|pool| pool.is_incomplete);
+                if let Some(pool) = incomplete.filter(|_| is_for_all) {
+                    return Err(AllocationError::Failed(format!(
+                        "claim {}, request {}: asks for all devices, but resource pool {}/{} is currently being updated",
+                        claim.object.key(),
+                        request.name,
+                        pool.driver,
+                        pool.name
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Allocates the request at the position and everything after it.
+    fn request(&mut self, position: Position, constraints: ConstraintState) -> Outcome {
+        let allocator = self.allocator;
+        let Some(claim) = allocator.claims.get(position.claim) else {
+            return Ok(true);
+        };
+        let Some(request) = claim.view.spec.devices.requests.get(position.request) else {
+            let next = Position {
+                claim: position.claim + 1,
+                request: 0,
+                devices: 0,
+            };
+            return self.request(next, allocator.constraints(next.claim));
+        };
+        for (alternative, one) in request.alternatives() {
+            let step = Step {
+                position,
+                alternative,
+                request,
+                one,
+            };
+            let found = match one.is_for_all() {
+                true => self.all_devices(step, &constraints)?,
+                false => self.next_device(step, &constraints)?,
+            };
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Allocates one more device of the request, and everything after it.
+    fn next_device(&mut self, step: Step<'a>, constraints: &ConstraintState) -> Outcome {
+        let Position {
+            claim,
+            request,
+            devices,
+        } = step.position;
+        if devices == step.one.count() {
+            let next = Position {
+                claim,
+                request: request + 1,
+                devices: 0,
+            };
+            return self.request(next, constraints.clone());
+        }
+        if self.allocations[claim].devices.len() + step.one.count() - devices > MAX_DEVICES {
+            return Ok(false);
+        }
+        for (id, device) in self.candidates() {
+            if !self.is_free(step, &id) || !self.is_selectable(step, &id, device)? {
+                continue;
+            }
+            let Some(constraints) = self.take(step, &id, device, constraints) else {
+                continue;
+            };
+            let mut next = step;
+            next.position.devices += 1;
+            if self.next_device(next, &constraints)? {
+                return Ok(true);
+            }
+            self.give_back(step, &id);
+        }
+        Ok(false)
+    }
+
+    /// Allocates all selectable devices, and everything after them. One that is in use or excluded fails the request.
+    fn all_devices(&mut self, step: Step<'a>, constraints: &ConstraintState) -> Outcome {
+        let mut selected = Vec::new();
+        for (id, device) in self.candidates() {
+            if self.is_selectable(step, &id, device)? {
+                selected.push((id, device));
+            }
+        }
+        if selected.is_empty() || selected.len() > MAX_DEVICES {
+            return Ok(false);
+        }
+        let mut constraints = constraints.clone();
+        let mut taken: Vec<DeviceId> = Vec::new();
+        let mut is_complete = true;
+        for (id, device) in &selected {
+            let next = match self.is_free(step, id) {
+                true => self.take(step, id, *device, &constraints),
+                false => None,
+            };
+            let Some(next) = next else {
+                is_complete = false;
+                break;
+            };
+            constraints = next;
+            taken.push(id.clone());
+        }
+        let next = Position {
+            request: step.position.request + 1,
+            devices: 0,
+            ..step.position
+        };
+        if is_complete && self.request(next, constraints)? {
+            return Ok(true);
+        }
+        taken.iter().rev().for_each(|id| self.give_back(step, id));
+        Ok(false)
+    }
+
+    /// The devices of complete pools.
+    fn candidates(&self) -> Vec<(DeviceId, PoolDevice<'a>)> {
+        let pools = self.pools.iter().filter(|pool| !pool.is_incomplete);
+        pools
+            .flat_map(|pool| {
+                pool.devices.iter().map(|device| {
+                    let id = DeviceId {
+                        driver: pool.driver.clone(),
+                        pool: pool.name.clone(),
+                        device: device.device.name.clone(),
+                    };
+                    (id, *device)
+                })
+            })
+            .collect()
+    }
+
+    fn is_free(&self, step: Step<'_>, id: &DeviceId) -> bool {
+        match step.one.admin_access {
+            true => {
+                let own = &self.allocations[step.position.claim].devices;
+                !own.iter().any(|device| device.id == *id)
+            }
+            false => !self.allocator.in_use.contains(id) && !self.taken.contains(id),
+        }
+    }
+
+    /// Chooses the device, if taints and constraints allow it.
+    fn take(
+        &mut self,
+        step: Step<'a>,
+        id: &DeviceId,
+        device: PoolDevice<'a>,
+        constraints: &ConstraintState,
+    ) -> Option<ConstraintState> {
+        let is_supported =
+            device.device.consumes_counters.is_empty() && !device.device.allow_multiple_allocations;
+        if !is_supported || device.device.is_tainted_for(step.one) {
+            return None;
+        }
+        let claim = &self.allocator.claims[step.position.claim].view;
+        let next = constraints.with(claim, (step.request, step.one), (&id.driver, device.device))?;
+        if !step.one.admin_access {
+            self.taken.insert(id.clone());
+        }
+        self.allocations[step.position.claim]
+            .devices
+            .push(AllocatedDevice {
+                id: id.clone(),
+                request: step.request.full_name(step.one),
+                class: step.one.device_class_name.clone(),
+                alternative: step.alternative,
+                admin_access: step.one.admin_access,
+                tolerations: step.one.tolerations.clone(),
+                node_name: device.nodes.node_name.map(|_| self.node.into()),
+                node_selector: device.nodes.node_selector.cloned(),
+            });
+        Some(next)
+    }
+
+    fn give_back(&mut self, step: Step<'_>, id: &DeviceId) {
+        if !step.one.admin_access {
+            self.taken.remove(id);
+        }
+        self.allocations[step.position.claim].devices.pop();
+    }
+
+    /// Whether the selectors of the class and of the request select the device.
+    fn is_selectable(&mut self, step: Step<'_>, id: &DeviceId, device: PoolDevice<'_>) -> Outcome {
+        let position = step.position;
+        let key = (position.claim, position.request, step.alternative, id.clone());
+        if let Some(known) = self.selectable.get(&key) {
+            return Ok(*known);
+        }
+        let class = self.allocator.classes.get(&step.one.device_class_name);
+        let class_selectors = class.map_or(&[][..], |class| &class.view.spec.selectors);
+        let class_name = format!("class {}", step.one.device_class_name);
+        let claim_name = format!("claim {}", self.allocator.claims[position.claim].object.key());
+        let is_selected = self.matches_all(&class_name, class_selectors, id, device)?
+            && self.matches_all(&claim_name, &step.one.selectors, id, device)?;
+        self.selectable.insert(key, is_selected);
+        Ok(is_selected)
+    }
+
+    fn matches_all(
+        &self,
+        owner: &str,
+        selectors: &[DeviceSelector],
+        id: &DeviceId,
+        device: PoolDevice<'_>,
+    ) -> Outcome {
+        for (number, selector) in selectors.iter().enumerate() {
+            let expression = &selector.cel.expression;
+            let matches = self
+                .allocator
+                .selectors
+                .matches(expression, &id.driver, device.device);
+            let matches = matches.map_err(|error| {
+                AllocationError::Failed(match error {
+                    SelectorError::Compile(message) => {
+                        format!("{owner}: selector #{number}: CEL compile error: {message}")
+                    }
+                    SelectorError::Evaluate(message) => {
+                        format!("{owner}: selector #{number} on device {id}: CEL runtime error: {message}")
+                    }
+                })
+            })?;
+            if !matches {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The allocations with the configuration of their classes.
+    fn finish(mut self) -> Vec<Allocation> {
+        for allocation in &mut self.allocations {
+            for device in &allocation.devices {
+                let class = self.allocator.classes.get(&device.class);
+                let config = class.map(|class| class.view.spec.config.clone());
+                allocation
+                    .class_config
+                    .entry(device.class.clone())
+                    .or_insert_with(|| config.unwrap_or_default());
+            }
+        }
+        self.allocations
+    }
+}

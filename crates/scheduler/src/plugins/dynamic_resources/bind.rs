@@ -1,0 +1,107 @@
+//! PreBind: writes the allocation of each claim, and reserves it for the pod.
+
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use serde_json::{Value, json};
+use setpoint_api::Status;
+use setpoint_runtime::retry_on_conflict;
+
+use super::objects::{Claim, ObjectView};
+use super::{ClaimState, DynamicResources, ReservedAllocations};
+use crate::framework::{BindRequest, BoxFuture, CycleState, PreBind, Rejection};
+use crate::pod_info::PodInfo;
+
+const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+const UPDATE_ATTEMPTS: usize = 5;
+
+impl PreBind for DynamicResources {
+    fn pre_bind_pre_flight(&self, cycle: &CycleState, _: &PodInfo, _: &str) -> bool {
+        cycle.read::<ReservedAllocations>().is_some()
+    }
+
+    fn pre_bind<'a>(&'a self, request: &'a BindRequest) -> BoxFuture<'a, Result<(), Rejection>> {
+        Box::pin(async move {
+            let (Some(state), Some(reserved)) = (
+                request.cycle.read::<ClaimState>(),
+                request.cycle.read::<ReservedAllocations>(),
+            ) else {
+                return Ok(());
+            };
+            for (claim, allocation) in state.claims.iter().zip(&reserved.allocations) {
+                let consumers = claim.view.consumers();
+                let is_reserved = consumers.iter().any(|consumer| consumer.uid == request.pod.uid);
+                if !is_reserved {
+                    bind_claim(request, claim, allocation.as_ref()).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes the finalizer and the status of a claim. The claim is read again, so that no change is lost.
+async fn bind_claim(
+    request: &BindRequest,
+    claim: &ObjectView<Claim>,
+    allocation: Option<&Value>,
+) -> Result<(), Rejection> {
+    let key = claim.object.key();
+    let claims = request.client.namespaced::<ResourceClaim>(key.namespace());
+    let claims = claims.dynamic();
+    let written = retry_on_conflict(UPDATE_ATTEMPTS, || async {
+        let fresh = claims.get(key.name()).await?;
+        let mut object: Value = fresh.decode().map_err(Status::internal)?;
+        if fresh.uid() != claim.object.uid() || fresh.header().deleting {
+            let message = format!("claim {key} got deleted in the meantime");
+            return Err(Status::internal(message));
+        }
+        if let Some(allocation) = allocation {
+            if !object["status"]["allocation"].is_null() {
+                let message = format!("claim {key} got allocated elsewhere in the meantime");
+                return Err(Status::internal(message));
+            }
+            if add_finalizer(&mut object) {
+                let updated = claims.update(key.name(), object.to_string()).await?;
+                object = updated.decode().map_err(Status::internal)?;
+            }
+            object["status"]["allocation"] = allocation.clone();
+        }
+        reserve(&mut object, request);
+        claims
+            .update_subresource(key.name(), "status", object.to_string())
+            .await?;
+        Ok(())
+    });
+    written.await.map_err(|status| {
+        let added = match allocation {
+            Some(_) => "allocation and reservation",
+            None => "reservation",
+        };
+        Rejection::error(format!("add {added} to claim {key}: {status}"))
+    })
+}
+
+/// Returns whether the finalizer was missing.
+fn add_finalizer(object: &mut Value) -> bool {
+    let finalizers = &mut object["metadata"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(all) if all.iter().any(|one| one == FINALIZER) => return false,
+        Some(all) => all.push(json!(FINALIZER)),
+        None => *finalizers = json!([FINALIZER]),
+    }
+    true
+}
+
+/// Adds the pod to the consumers. The time of the allocation is for drivers that prepare devices before the binding.
+fn reserve(object: &mut Value, request: &BindRequest) {
+    let status = &mut object["status"];
+    let consumer = json!({"resource": "pods", "name": request.pod.key.name(), "uid": request.pod.uid});
+    match status["reservedFor"].as_array_mut() {
+        Some(consumers) => consumers.push(consumer),
+        None => status["reservedFor"] = json!([consumer]),
+    }
+    let timestamp = &mut status["allocation"]["allocationTimestamp"];
+    if timestamp.is_null() {
+        let now = jiff::Timestamp::from_second(request.clock.now().as_second());
+        *timestamp = json!(now.unwrap_or_default().to_string());
+    }
+}

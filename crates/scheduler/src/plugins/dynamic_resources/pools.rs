@@ -1,0 +1,90 @@
+//! [`gather_pools`]: the devices that a node can use, by resource pool.
+
+use std::collections::BTreeMap;
+
+use compact_str::CompactString;
+
+use super::objects::{Device, ObjectView, ResourceSlice, SliceNodes};
+
+/// The driver and the name of a pool.
+pub(super) type PoolId = (CompactString, CompactString);
+
+/// A pool with the devices that the node can use.
+#[derive(Debug)]
+pub(super) struct NodePool<'a> {
+    pub(super) driver: &'a CompactString,
+    pub(super) name: &'a CompactString,
+    /// Whether slices of the current generation are missing: no device is allocated until they are published.
+    pub(super) is_incomplete: bool,
+    pub(super) devices: Vec<PoolDevice<'a>>,
+}
+
+/// A device with the nodes that it is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PoolDevice<'a> {
+    pub(super) device: &'a Device,
+    pub(super) nodes: SliceNodes<'a>,
+}
+
+/// The pools with slices for the node. Only the newest generation of a pool counts.
+pub(super) fn gather_pools<'a, 'b>(
+    slices: &'a [ObjectView<ResourceSlice>],
+    node: &str,
+    label: &'b dyn Fn(&str) -> Option<&'b str>,
+) -> Vec<NodePool<'a>> {
+    let mut by_pool: BTreeMap<PoolId, Vec<&'a ResourceSlice>> = BTreeMap::new();
+    for slice in slices {
+        let spec = &slice.view.spec;
+        let id = (spec.driver.clone(), spec.pool.name.clone());
+        by_pool.entry(id).or_default().push(&slice.view);
+    }
+    let pools = by_pool.into_values();
+    pools
+        .filter_map(|slices| gather_pool(&slices, node, label))
+        .collect()
+}
+
+fn gather_pool<'a, 'b>(
+    slices: &[&'a ResourceSlice],
+    node: &str,
+    label: &'b dyn Fn(&str) -> Option<&'b str>,
+) -> Option<NodePool<'a>> {
+    let newest = slices.iter().map(|slice| slice.spec.pool.generation).max()?;
+    let current: Vec<&&ResourceSlice> = slices
+        .iter()
+        .filter(|slice| slice.spec.pool.generation == newest)
+        .collect();
+    let spec = &current.first()?.spec;
+    let mut pool = NodePool {
+        driver: &spec.driver,
+        name: &spec.pool.name,
+        is_incomplete: current.len() != spec.pool.resource_slice_count,
+        devices: Vec::new(),
+    };
+    let mut is_for_node = false;
+    for slice in current {
+        let spec = &slice.spec;
+        let all_devices = spec.devices.iter();
+        let devices: Vec<PoolDevice<'a>> = match spec.per_device_node_selection {
+            true => all_devices
+                .filter(|device| device.nodes().matches(node, label))
+                .map(|device| PoolDevice {
+                    device,
+                    nodes: device.nodes(),
+                })
+                .collect(),
+            false if spec.nodes().matches(node, label) => all_devices
+                .map(|device| PoolDevice {
+                    device,
+                    nodes: spec.nodes(),
+                })
+                .collect(),
+            false => continue,
+        };
+        is_for_node |= !spec.per_device_node_selection || !devices.is_empty();
+        if spec.shared_counters.is_empty() {
+            pool.devices.extend(devices);
+        }
+    }
+    is_for_node.then_some(pool)
+}

@@ -1,0 +1,88 @@
+//! PostFilter: gives up an allocation that no other pod uses, if it keeps the pod from the nodes that fit otherwise.
+
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use serde_json::{Value, json};
+use setpoint_api::{Key, Status};
+use setpoint_runtime::retry_on_conflict;
+
+use super::objects::{Claim, ObjectView};
+use super::{ClaimState, DynamicResources, NAME};
+use crate::framework::{PostFilter, PostFilterAction, PostFilterInput, PostFilterResult};
+
+const UPDATE_ATTEMPTS: usize = 5;
+
+impl PostFilter for DynamicResources {
+    fn post_filter(&self, input: &PostFilterInput<'_>) -> PostFilterResult {
+        // Another plugin rejected the pod before this one saw it: upstream ends here, without preemption.
+        let Some(state) = input.cycle.read::<ClaimState>() else {
+            return PostFilterResult {
+                message: "not found".to_owned(),
+                is_successful: true,
+                ..PostFilterResult::default()
+            };
+        };
+        let Some(claim) = unavailable_claim(state, input) else {
+            return PostFilterResult::default();
+        };
+        PostFilterResult {
+            message: "deallocation of ResourceClaim completed".to_owned(),
+            action: Some(deallocation(
+                claim.object.key().clone(),
+                claim.object.uid().into(),
+            )),
+            ..PostFilterResult::default()
+        }
+    }
+}
+
+/// A claim that is allocated for other nodes than one that this plugin rejected, and that only this pod may use.
+fn unavailable_claim<'a>(
+    state: &'a ClaimState,
+    input: &PostFilterInput<'_>,
+) -> Option<&'a ObjectView<Claim>> {
+    let rejected = input.diagnosis.nodes.iter();
+    let rejected = rejected.filter(|(_, rejection)| rejection.plugin == NAME);
+    let nodes: Vec<_> = rejected.map(|(node, _)| input.cluster.node(*node)).collect();
+    state.claims.iter().find(|claim| {
+        let consumers = claim.view.consumers();
+        let is_unused = consumers.iter().all(|consumer| consumer.uid == input.pod.uid);
+        let selector = claim.view.allocated_nodes();
+        is_unused
+            && selector.is_some_and(|selector| {
+                nodes.iter().any(|node| {
+                    let label = |name: &str| node.label(name);
+                    !selector.matches(node.name(), &label)
+                })
+            })
+    })
+}
+
+/// Removes the allocation and the reservations from the status of the claim.
+fn deallocation(key: Key, uid: String) -> PostFilterAction {
+    PostFilterAction(Box::new(move |context| {
+        Box::pin(async move {
+            let claims = context.client.namespaced::<ResourceClaim>(key.namespace());
+            retry_on_conflict(UPDATE_ATTEMPTS, || async {
+                let fresh = claims.dynamic().get(key.name()).await?;
+                let mut object: Value = fresh.decode().map_err(Status::internal)?;
+                if fresh.uid() != uid {
+                    return Ok(());
+                }
+                if let Some(status) = object["status"].as_object_mut() {
+                    for field in ["allocation", "reservedFor", "devices"] {
+                        status.remove(field);
+                    }
+                } else {
+                    object["status"] = json!({});
+                }
+                let json = object.to_string();
+                claims
+                    .dynamic()
+                    .update_subresource(key.name(), "status", json)
+                    .await?;
+                Ok(())
+            })
+            .await
+        })
+    }))
+}

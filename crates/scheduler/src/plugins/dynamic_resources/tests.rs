@@ -1,0 +1,213 @@
+//! Rows over the node `n` with two small devices and a large one, and a node pool of another node.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use setpoint_api::{Header, Key, Stored};
+
+use super::*;
+
+fn viewed<T: for<'a> serde::Deserialize<'a> + Send + Sync + 'static>(
+    name: &str,
+    object: &Value,
+) -> ObjectView<T> {
+    let header = Header::new(Key::new("default", name));
+    ObjectView::of(Arc::new(Stored::new(header, object.to_string().into(), 1))).unwrap()
+}
+
+fn slice(node: &str, count: usize, devices: Value) -> ObjectView<ResourceSlice> {
+    viewed(
+        node,
+        &json!({"spec": {
+            "driver": "d",
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": count},
+            "nodeName": node,
+            "devices": devices,
+        }}),
+    )
+}
+
+fn device(name: &str, model: &str, numa: i64) -> Value {
+    json!({"name": name, "attributes": {"model": {"string": model}, "numa": {"int": numa}},
+           "capacity": {"memory": {"value": "8Gi"}}})
+}
+
+fn request(more: Value) -> Value {
+    let mut request = json!({"deviceClassName": "c"});
+    for (field, value) in more.as_object().into_iter().flatten() {
+        request[field] = value.clone();
+    }
+    request
+}
+
+fn exactly(more: Value) -> Value {
+    json!({"name": "r", "exactly": request(more)})
+}
+
+fn allocator(claims: &[Value], in_use: &[&str]) -> Allocator {
+    let devices = json!([
+        device("s0", "small", 0),
+        device("s1", "small", 1),
+        device("l0", "large", 0)
+    ]);
+    let in_use = in_use.iter().map(|name| DeviceId {
+        driver: "d".into(),
+        pool: "n".into(),
+        device: (*name).into(),
+    });
+    let claims = claims.iter().enumerate();
+    Allocator {
+        claims: claims
+            .map(|(number, devices)| viewed(&format!("c{number}"), &json!({"spec": {"devices": devices}})))
+            .collect(),
+        slices: vec![
+            slice("n", 1, devices),
+            slice("other", 1, json!([device("x", "small", 0)])),
+        ],
+        classes: HashMap::from([("c".into(), viewed("c", &json!({})))]),
+        in_use: in_use.collect(),
+        selectors: Arc::default(),
+    }
+}
+
+fn names(allocations: &[Allocation]) -> String {
+    let claims = allocations.iter().map(|allocation| {
+        let devices = allocation.devices.iter();
+        let names: Vec<&str> = devices.map(|device| device.id.device.as_str()).collect();
+        names.join(" ")
+    });
+    claims.collect::<Vec<_>>().join(", ")
+}
+
+/// The devices of each claim, or the error.
+#[track_caller]
+fn check(claims: &[Value], in_use: &[&str], expected: &str) {
+    let found = allocator(claims, in_use).allocate("n", &|_| None);
+    let text = match found {
+        Ok(allocations) => names(&allocations),
+        Err(AllocationError::NotFound) => "none".to_owned(),
+        Err(AllocationError::Failed(reason)) => reason,
+    };
+    assert_eq!(text, expected);
+}
+
+fn requests(requests: Value) -> Value {
+    json!({"requests": requests})
+}
+
+#[test]
+fn devices_are_counted_and_exclusive() {
+    check(&[requests(json!([exactly(json!({}))]))], &[], "s0");
+    check(
+        &[requests(json!([exactly(json!({"count": 2}))]))],
+        &["s0"],
+        "s1 l0",
+    );
+    check(&[requests(json!([exactly(json!({"count": 4}))]))], &[], "none");
+    let one = requests(json!([exactly(json!({}))]));
+    check(&[one.clone(), one], &[], "s0, s1");
+}
+
+#[test]
+fn selectors_choose_devices_and_their_errors_are_reported() {
+    let with = |expression: &str| {
+        [requests(json!([exactly(
+            json!({"selectors": [{"cel": {"expression": expression}}]})
+        )]))]
+    };
+    check(&with(r#"device.attributes["d"].model == "large""#), &[], "l0");
+    check(
+        &with(r#"device.capacity["d"].memory.isGreaterThan(quantity("1Ti"))"#),
+        &[],
+        "none",
+    );
+    check(&with(r#"has(device.attributes["unknown"].model)"#), &[], "none");
+    let hint = "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for \
+                optional fields";
+    check(
+        &with(r#"device.attributes["d"].color == "red""#),
+        &[],
+        &format!(
+            "claim default/c0: selector #0 on device d/n/s0: CEL runtime error: no such key: color. {hint}"
+        ),
+    );
+}
+
+#[test]
+fn all_devices_or_none() {
+    let all = [requests(json!([exactly(json!({"allocationMode": "All"}))]))];
+    check(&all, &[], "s0 s1 l0");
+    check(&all, &["s1"], "none");
+}
+
+#[test]
+fn constraints_compare_attributes() {
+    let with = |constraint: Value| {
+        [json!({"requests": [exactly(json!({"count": 2}))], "constraints": [constraint]})]
+    };
+    check(&with(json!({"matchAttribute": "d/numa"})), &[], "s0 l0");
+    check(&with(json!({"matchAttribute": "d/numa"})), &["l0"], "none");
+    check(&with(json!({"distinctAttribute": "d/model"})), &[], "s0 l0");
+    check(&with(json!({"matchAttribute": "d/color"})), &[], "none");
+}
+
+#[test]
+fn the_first_alternative_that_fits_is_used() {
+    let alternatives = json!([{"name": "r", "firstAvailable": [
+        {"name": "many", "deviceClassName": "c", "count": 9},
+        {"name": "one", "deviceClassName": "c"},
+    ]}]);
+    let found = allocator(&[requests(alternatives)], &[])
+        .allocate("n", &|_| None)
+        .unwrap();
+    assert_eq!(found[0].devices[0].request, "r/one");
+    assert_eq!(found[0].alternatives().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn admin_access_ignores_that_a_device_is_in_use() {
+    let claim = [requests(json!([exactly(json!({"adminAccess": true}))]))];
+    check(&claim, &["s0"], "s0");
+}
+
+#[test]
+fn an_incomplete_pool_has_no_devices_yet() {
+    let mut allocator = allocator(&[requests(json!([exactly(json!({}))]))], &[]);
+    allocator.slices = vec![slice("n", 2, json!([device("s0", "small", 0)]))];
+    assert_eq!(
+        allocator.allocate("n", &|_| None).unwrap_err(),
+        AllocationError::NotFound
+    );
+}
+
+#[test]
+fn the_result_names_the_devices_and_their_node() {
+    let claim = requests(json!([exactly(json!({}))]));
+    let found = allocator(std::slice::from_ref(&claim), &[])
+        .allocate("n", &|_| None)
+        .unwrap();
+    let view: Claim = serde_json::from_value(json!({"spec": {"devices": claim}})).unwrap();
+    let expected = json!({
+        "devices": {"results": [{"request": "r", "driver": "d", "pool": "n", "device": "s0"}]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": ["n"]},
+        ]}]},
+    });
+    assert_eq!(found[0].to_json(&view), expected);
+}
+
+#[test]
+fn a_device_is_allocated_once_while_bindings_are_in_flight() {
+    let in_flight = InFlight::default();
+    let device = || {
+        vec![DeviceId {
+            driver: "d".into(),
+            pool: "n".into(),
+            device: "s0".into(),
+        }]
+    };
+    assert!(in_flight.add("p1", "c1", device()).is_ok());
+    assert!(in_flight.add("p2", "c2", device()).is_err());
+    in_flight.remove_pod("p1");
+    assert!(in_flight.add("p2", "c2", device()).is_ok());
+}

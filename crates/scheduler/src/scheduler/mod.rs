@@ -1,0 +1,244 @@
+//! The scheduling loop: applies changes of the caches to the shared state and the queue, hands pods to the workers, and
+//! carries out what they decided.
+//!
+//! One task owns the queue. Workers plan and commit on the shared state (see [`planner`]), bindings and status updates run
+//! as tasks beside it; their outcomes come back to the loop as events.
+
+mod cluster_events;
+mod config;
+mod handlers;
+pub mod planner;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use setpoint_api::{Change, Clock, off_worker};
+use setpoint_runtime::manager::RunnableFuture;
+use setpoint_runtime::{Cache, Context, Error, Object, Subscription};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use cluster_events::ObjectChanges;
+pub use config::{Config, DEFAULT_NAME};
+use planner::{Attempt, Planner};
+
+use crate::bind::BindOutcome;
+use crate::explain::Decisions;
+use crate::framework::Handle;
+use crate::pod_info::SpecInterner;
+use crate::queue::{Queue, QueuedPod};
+use crate::state::ClusterState;
+
+/// The field manager of what the scheduler writes, as Kubernetes derives it from the user agent of kube-scheduler.
+const FIELD_MANAGER: &str = "kube-scheduler";
+
+/// Limit of concurrent bindings and status updates; at the limit the loop waits for one to finish.
+const MAX_IN_FLIGHT: usize = 512;
+/// Limit of pods that a worker plans before the loop applies changes again.
+const MAX_BATCH: usize = 64;
+/// From this many evaluations of a node on, a batch is planned off the threads that serve requests.
+const OFF_WORKER_EVALUATIONS: usize = 4000;
+
+/// A running scheduler.
+struct Scheduler {
+    context: Context,
+    planner: Arc<Planner>,
+    pods: Arc<Cache>,
+    nodes: Arc<Cache>,
+    interner: SpecInterner,
+    queue: Queue,
+    /// The workers that plan nothing now.
+    idle_workers: Vec<usize>,
+    in_flight: JoinSet<TaskOutcome>,
+    decisions: Arc<Decisions>,
+}
+
+/// The outcome of a task beside the loop.
+enum TaskOutcome {
+    /// A worker finished a batch that it began at that time.
+    Planned {
+        worker: usize,
+        began: Timestamp,
+        attempts: Vec<(QueuedPod, Attempt)>,
+    },
+    /// A binding cycle ended.
+    Bound(Box<BindOutcome>),
+    /// A status was written, or the action of a plugin ended.
+    Written,
+}
+
+/// An event that wakes the loop.
+enum LoopEvent {
+    Stopped,
+    Pods(Vec<Change>),
+    Nodes(Vec<Change>),
+    /// Changes of the other resources that plugins registered.
+    Objects(ObjectChanges),
+    TaskFinished(Option<TaskOutcome>),
+    /// The backoff or wait of a queued pod is over.
+    TimerElapsed,
+    /// A subscription fell behind and lost changes: everything is listed again.
+    Lagged,
+}
+
+/// What the loop subscribes to.
+struct Subscriptions {
+    pods: Subscription,
+    nodes: Subscription,
+    objects: mpsc::Receiver<ObjectChanges>,
+}
+
+/// Schedules pods until stopped.
+pub fn run(context: Context, config: Config, stop: CancellationToken) -> RunnableFuture {
+    Box::pin(schedule_all(
+        context.with_field_manager(FIELD_MANAGER),
+        config,
+        stop,
+    ))
+}
+
+async fn schedule_all(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
+    let pods = context.cache(&Pod::resource().group_resource())?;
+    let nodes = context.cache(&Node::resource().group_resource())?;
+    let profiles = config.build_profiles(&Handle::new(context.caches.clone()))?;
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        () = async { tokio::join!(pods.synced(), nodes.synced()); } => {}
+    }
+    let profiles = Arc::new(profiles);
+    let planner = Arc::new(Planner::new(profiles.clone(), config.workers()));
+    let metrics = planner.metrics.clone();
+    context.metrics.include(move || metrics.to_text());
+    let mut watches = JoinSet::new();
+    let objects = cluster_events::watch(&context, &profiles, &mut watches);
+    let scheduler = Scheduler {
+        queue: Queue::new(profiles, config.backoff),
+        idle_workers: (0..planner.workers()).collect(),
+        context,
+        planner,
+        pods,
+        nodes,
+        interner: SpecInterner::default(),
+        in_flight: JoinSet::new(),
+        decisions: config.explainer.decisions().clone(),
+    };
+    config.explainer.attach(&scheduler.planner);
+    scheduler.run(stop, objects, config).await;
+    watches.shutdown().await;
+    Ok(())
+}
+
+impl Scheduler {
+    async fn run(mut self, stop: CancellationToken, objects: mpsc::Receiver<ObjectChanges>, config: Config) {
+        let (pods, nodes) = self.read_all(&config);
+        let mut subscriptions = Subscriptions { pods, nodes, objects };
+        loop {
+            self.start_workers();
+            self.update_metrics();
+            match self.wait(&mut subscriptions, &stop).await {
+                LoopEvent::Stopped => break,
+                LoopEvent::Pods(changes) => self.pods_changed(&changes),
+                LoopEvent::Nodes(changes) => self.nodes_changed(&changes),
+                LoopEvent::Objects(changes) => self.objects_changed(&changes),
+                LoopEvent::TaskFinished(finished) => {
+                    finished.into_iter().for_each(|one| self.task_finished(one))
+                }
+                LoopEvent::TimerElapsed => self.queue.flush_due(self.now()),
+                LoopEvent::Lagged => (subscriptions.pods, subscriptions.nodes) = self.read_all(&config),
+            }
+        }
+        self.in_flight.shutdown().await;
+    }
+
+    fn now(&self) -> Timestamp {
+        self.context.clock.now()
+    }
+
+    /// Lists everything again, and subscribes to the changes from there.
+    fn read_all(&mut self, config: &Config) -> (Subscription, Subscription) {
+        let (mut pods, mut nodes) = (subscribe(&self.pods), subscribe(&self.nodes));
+        *self.planner.cluster.write() = ClusterState::default();
+        self.queue = Queue::new(self.planner.profiles.clone(), config.backoff);
+        cluster_events::read_namespaces(&self.context, &mut self.planner.cluster.write());
+        for node in nodes.initial.take().iter().flat_map(|all| all.iter()) {
+            self.planner.cluster.write().set_node(node);
+        }
+        for pod in pods.initial.take().iter().flat_map(|all| all.iter()) {
+            self.update_pod(None, pod);
+        }
+        (pods, nodes)
+    }
+
+    /// Waits for the next event.
+    async fn wait(&mut self, subscriptions: &mut Subscriptions, stop: &CancellationToken) -> LoopEvent {
+        let now = self.now();
+        let due = self.queue.next_due();
+        let due = due.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+        let clock = &self.context.clock;
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => LoopEvent::Stopped,
+            Some(ended) = self.in_flight.join_next() => LoopEvent::TaskFinished(ended.ok()),
+            batch = subscriptions.nodes.next() => {
+                batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Nodes(batch.changes().to_vec()))
+            }
+            batch = subscriptions.pods.next() => {
+                batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Pods(batch.changes().to_vec()))
+            }
+            Some(changes) = subscriptions.objects.recv() => LoopEvent::Objects(changes),
+            () = sleep(clock, due) => LoopEvent::TimerElapsed,
+        }
+    }
+
+    /// Gives each idle worker its share of the pods that can be tried now.
+    fn start_workers(&mut self) {
+        while self.in_flight.len() < MAX_IN_FLIGHT && self.queue.ready() > 0 {
+            let share = self.queue.ready().div_ceil(self.idle_workers.len().max(1));
+            let Some(worker) = self.idle_workers.pop() else {
+                return;
+            };
+            let began = self.now();
+            let size = share.min(MAX_BATCH);
+            let batch: Vec<QueuedPod> = (0..size).map_while(|_| self.queue.pop(began)).collect();
+            let planner = self.planner.clone();
+            self.in_flight.spawn(async move {
+                let evaluations = batch.len() * planner.cluster.read().len();
+                let attempts = match evaluations < OFF_WORKER_EVALUATIONS {
+                    true => planner.attempt_all(worker, batch),
+                    false => off_worker(|| planner.attempt_all(worker, batch)),
+                };
+                TaskOutcome::Planned {
+                    worker,
+                    began,
+                    attempts,
+                }
+            });
+        }
+    }
+
+    fn update_metrics(&self) {
+        let (nodes, pods) = {
+            let cluster = self.planner.cluster.read();
+            (cluster.len(), cluster.pod_count())
+        };
+        let mut metrics = self.planner.metrics.queue.lock();
+        metrics.counts = self.queue.counts();
+        metrics.in_flight_events = self.queue.in_flight_events();
+        (metrics.nodes, metrics.pods) = (nodes, pods);
+    }
+}
+
+fn subscribe(cache: &Arc<Cache>) -> Subscription {
+    let subscribed = cache.subscribe(None);
+    subscribed.expect("a subscription from the current state cannot be too old")
+}
+
+async fn sleep(clock: &Arc<dyn Clock>, due: Option<Duration>) {
+    match due {
+        Some(due) => clock.sleep(due).await,
+        None => std::future::pending().await,
+    }
+}

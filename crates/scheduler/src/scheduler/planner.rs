@@ -1,0 +1,304 @@
+//! [`Planner`]: parallel scheduling cycles over one shared state (the idea of Omega).
+//!
+//! A worker plans a pod under the shared lock, as if it were alone, and commits the plan under the exclusive lock. If the
+//! node changed since it was seen, or anything else that the plan depends on, the pod is filtered again on that one node. A
+//! plan that no longer holds is a conflict, and the pod is planned again. No lock is held across an `.await`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use compact_str::CompactString;
+use parking_lot::{Mutex, RwLock};
+
+use crate::cycle::{
+    Diagnosis, Plan, PlanError, Rotation, SignatureCache, Statistics, fits_node, plan_cached,
+};
+use crate::framework::{CycleState, PostFilterAction, PostFilterInput, Profile, Profiles, Rejection};
+use crate::metrics::Metrics;
+use crate::pod_info::PodInfo;
+use crate::queue::QueuedPod;
+use crate::state::{ClusterState, NodeIndex};
+
+/// Attempts to plan a pod whose plans conflict, before other pods go first.
+const MAX_CONFLICTS: usize = 8;
+
+/// What the workers share.
+#[derive(Debug)]
+pub struct Planner {
+    pub profiles: Arc<Profiles>,
+    pub cluster: RwLock<ClusterState>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The cache of each worker.
+    caches: Vec<Mutex<SignatureCache>>,
+    start: AtomicUsize,
+    turn: AtomicUsize,
+}
+
+/// The result of an attempt to schedule a pod.
+#[derive(Debug)]
+pub enum Attempt {
+    /// The pod is assumed on a node and reserved there, ready to be bound.
+    Assumed {
+        pod: Arc<PodInfo>,
+        cycle: CycleState,
+        choice: Choice,
+    },
+    /// No node fits.
+    Unschedulable(Box<Failure>),
+    /// A plugin failed, or the cluster has no nodes.
+    Failed { message: String, is_rejected: bool },
+    /// The pod has a node by now.
+    Superseded,
+    /// Too many conflicts: it is tried again at once.
+    Conflicts,
+}
+
+/// How the node was chosen.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    pub statistics: Statistics,
+    /// The weighted scores of the node by plugin.
+    pub scores: Vec<(&'static str, i64)>,
+}
+
+/// Why no node fits, and what is done about it.
+#[derive(Debug)]
+pub struct Failure {
+    pub diagnosis: Diagnosis,
+    /// The node that the pod is nominated to; `Some("")` clears the nomination.
+    pub nominated_node: Option<CompactString>,
+    pub action: Option<PostFilterAction>,
+}
+
+/// Why a plan was not committed.
+enum CommitError {
+    /// The node no longer fits.
+    Conflict,
+    /// The pod has a node by now.
+    Superseded,
+    /// A Reserve or Permit plugin rejected the pod.
+    Rejected(Rejection),
+}
+
+impl Planner {
+    pub fn new(profiles: Arc<Profiles>, workers: usize) -> Self {
+        Self {
+            profiles,
+            cluster: RwLock::default(),
+            metrics: Arc::default(),
+            caches: (0..workers.max(1)).map(|_| Mutex::default()).collect(),
+            start: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.caches.len()
+    }
+
+    /// Plans that did not hold at their commit: those whose pod still fitted the node, and those that were planned again.
+    pub fn conflicts(&self) -> (u64, u64) {
+        self.metrics.conflicts.counts()
+    }
+
+    /// Tries to schedule the pods, one after the other, with the cache of one worker.
+    pub fn attempt_all(&self, worker: usize, batch: Vec<QueuedPod>) -> Vec<(QueuedPod, Attempt)> {
+        let mut cache = self.caches[worker].lock();
+        let attempts = batch.into_iter().map(|queued| {
+            let attempt = self.attempt(&queued.pod, &mut cache);
+            (queued, attempt)
+        });
+        attempts.collect()
+    }
+
+    /// Plans and commits until both succeed.
+    pub fn attempt(&self, pod: &Arc<PodInfo>, cache: &mut SignatureCache) -> Attempt {
+        let Some(profile) = self.profiles.find(&pod.spec.scheduler) else {
+            return Attempt::Superseded;
+        };
+        for _ in 0..MAX_CONFLICTS {
+            let plan = match self.plan(profile, pod, cache) {
+                Ok(plan) => plan,
+                Err(error) => return self.handle_plan_error(profile, pod, error),
+            };
+            let node = plan.node;
+            let choice = Choice {
+                statistics: plan.statistics,
+                scores: plan.scores.clone(),
+            };
+            match self.commit(profile, pod, plan) {
+                Ok((pod, cycle)) => return Attempt::Assumed { pod, cycle, choice },
+                Err(CommitError::Superseded) => return Attempt::Superseded,
+                Err(CommitError::Conflict) => self.metrics.conflicts.replanned(),
+                Err(CommitError::Rejected(rejection)) => return rejected_on_node(node, rejection),
+            }
+        }
+        Attempt::Conflicts
+    }
+
+    fn plan(&self, profile: &Profile, pod: &PodInfo, cache: &mut SignatureCache) -> Result<Plan, PlanError> {
+        let rotation = Rotation {
+            start: self.start.load(Ordering::Relaxed),
+            turn: self.turn.fetch_add(1, Ordering::Relaxed),
+        };
+        let cluster = self.cluster.read();
+        let planned = plan_cached(profile, pod, &cluster, rotation, cache);
+        let evaluated = match &planned {
+            Ok(plan) => plan.statistics.evaluated,
+            Err(PlanError::Unfit(unfit)) => unfit.evaluated,
+            Err(_) => 0,
+        };
+        let nodes = cluster.len().max(1);
+        self.start
+            .store((rotation.start + evaluated) % nodes, Ordering::Relaxed);
+        planned
+    }
+
+    /// Assumes the pod on the node, if the plan still holds.
+    fn commit(
+        &self,
+        profile: &Profile,
+        pod: &PodInfo,
+        plan: Plan,
+    ) -> Result<(Arc<PodInfo>, CycleState), CommitError> {
+        let mut cluster = self.cluster.write();
+        if cluster.contains(&pod.key, &pod.uid) {
+            return Err(CommitError::Superseded);
+        }
+        let mut cycle = match plan.is_current(&cluster) {
+            true => plan.cycle,
+            false => {
+                let cycle = fits_node(profile, pod, &cluster, plan.node).ok_or(CommitError::Conflict)?;
+                self.metrics.conflicts.revalidated();
+                cycle
+            }
+        };
+        let name = CompactString::from(cluster.node(plan.node).name());
+        let assumed = Arc::new(pod.assigned_to(&name));
+        cluster.assume(assumed.clone());
+        match reserve(profile, &mut cycle, &assumed, &name) {
+            Ok(()) => Ok((assumed, cycle)),
+            Err(rejection) => {
+                cluster.remove_pod(&pod.key);
+                Err(CommitError::Rejected(rejection))
+            }
+        }
+    }
+
+    fn handle_plan_error(&self, profile: &Profile, pod: &Arc<PodInfo>, error: PlanError) -> Attempt {
+        match error {
+            PlanError::NoNodes => Attempt::Failed {
+                message: "no nodes available to schedule pods".to_owned(),
+                is_rejected: true,
+            },
+            PlanError::Failed(rejection) => Attempt::Failed {
+                message: rejection.to_string(),
+                is_rejected: false,
+            },
+            PlanError::Unfit(unfit) => {
+                let mut failure = self.post_filter(profile, pod, unfit.diagnosis, &unfit.cycle);
+                self.nominate(pod, &mut failure);
+                Attempt::Unschedulable(Box::new(failure))
+            }
+        }
+    }
+
+    /// Runs the PostFilter plugins: the first that succeeds ends the list.
+    fn post_filter(
+        &self,
+        profile: &Profile,
+        pod: &Arc<PodInfo>,
+        mut diagnosis: Diagnosis,
+        cycle: &CycleState,
+    ) -> Failure {
+        let cluster = self.cluster.read();
+        let mut messages: Vec<String> = Vec::new();
+        let mut failure = Failure {
+            diagnosis: Diagnosis::default(),
+            nominated_node: profile.post_filter.is_empty().then(CompactString::default),
+            action: None,
+        };
+        for plugin in &profile.post_filter {
+            let result = plugin.post_filter(&PostFilterInput {
+                profile,
+                cycle,
+                pod,
+                cluster: &cluster,
+                diagnosis: &diagnosis,
+            });
+            if let Some(victims) = result.victims {
+                self.metrics.preempted(victims);
+            }
+            failure.nominated_node = result.nominated_node.or(failure.nominated_node);
+            failure.action = result.action.or(failure.action);
+            if result.is_successful {
+                messages = vec![result.message];
+                break;
+            }
+            messages.push(result.message);
+        }
+        messages.retain(|message| !message.is_empty());
+        diagnosis.post_filter_message = messages.join(", ");
+        failure.diagnosis = diagnosis;
+        failure
+    }
+
+    /// Counts the pod on its nominated node, so that no pod of lower priority takes what preemption frees.
+    fn nominate(&self, pod: &Arc<PodInfo>, failure: &mut Failure) {
+        match failure.nominated_node.as_deref() {
+            Some("") => self.cluster.write().remove_nomination(&pod.key),
+            Some(node) => self.cluster.write().nominate(pod.clone(), node),
+            None => {}
+        }
+    }
+}
+
+/// Runs the Reserve and Permit plugins; after a rejection, all reservations are taken back.
+fn reserve(profile: &Profile, cycle: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
+    let mut reserved = Ok(());
+    for plugin in &profile.reserve {
+        reserved = plugin
+            .reserve(cycle, pod, node)
+            .map_err(|rejection| rejection.by(plugin.name()));
+        if reserved.is_err() {
+            break;
+        }
+    }
+    let permitted = reserved.and_then(|()| {
+        let mut plugins = profile.permit.iter();
+        plugins.try_for_each(|plugin| {
+            plugin
+                .permit(cycle, pod, node)
+                .map_err(|rejection| rejection.by(plugin.name()))
+        })
+    });
+    if permitted.is_err() {
+        unreserve(profile, cycle, pod, node);
+    }
+    permitted
+}
+
+/// Takes all reservations back, the last one first.
+pub(crate) fn unreserve(profile: &Profile, cycle: &mut CycleState, pod: &PodInfo, node: &str) {
+    for plugin in profile.reserve.iter().rev() {
+        plugin.unreserve(cycle, pod, node);
+    }
+}
+
+/// The attempt of a pod that a plugin rejected on the node that was chosen for it.
+fn rejected_on_node(node: NodeIndex, rejection: Rejection) -> Attempt {
+    if !rejection.is_rejected() {
+        return Attempt::Failed {
+            message: rejection.to_string(),
+            is_rejected: false,
+        };
+    }
+    let mut diagnosis = Diagnosis::new(1);
+    diagnosis.add(node, rejection);
+    Attempt::Unschedulable(Box::new(Failure {
+        diagnosis,
+        nominated_node: Some(CompactString::default()),
+        action: None,
+    }))
+}
