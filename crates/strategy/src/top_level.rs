@@ -32,6 +32,16 @@ pub fn differ_except(object: &Tree, old: &Tree, except: &[&str]) -> bool {
     })
 }
 
+/// Whether fields other than these differ as JSON: in a custom kind null is a value.
+pub fn differ_as_json_except(object: &Tree, old: &Tree, except: &[&str]) -> bool {
+    others(object, old, except)
+        .iter()
+        .any(|field| match (object.get(field), old.get(field)) {
+            (Some(new), Some(old)) => !new.json_eq(old),
+            (new, old) => new.is_some() != old.is_some(),
+        })
+}
+
 fn others(object: &Tree, old: &Tree, except: &[&str]) -> Vec<String> {
     let fields = [object, old].into_iter().filter_map(Tree::as_map);
     let mut fields: Vec<String> = fields

@@ -135,7 +135,12 @@ impl ScaledObject<'_> {
     fn desired_scale(&self, context: &RequestContext<'_>, scale: &Tree) -> Result<Tree, Status> {
         let mut desired = match &self.input {
             ScaleInput::Update(desired) => desired.clone(),
-            ScaleInput::Patch(patch_type, patch) => apply_patch(*patch_type, patch, scale.clone())?,
+            ScaleInput::Patch(patch_type, patch) => {
+                let (scale, warnings) =
+                    apply_patch(*patch_type, patch, scale, self.options.field_validation)?;
+                context.set_warnings(warnings);
+                scale
+            }
             ScaleInput::Apply(applied) => {
                 let merged =
                     field_managers::apply_scale(context, scale, &applied.tree, shape(), self.options)?;
@@ -204,14 +209,36 @@ fn require_uid(context: &RequestContext<'_>, desired: &Tree, old: &Stored) -> Re
     Err(Status::conflict(&resource, old.key().name(), &why))
 }
 
-fn apply_patch(patch_type: PatchType, patch: &Tree, mut scale: Tree) -> Result<Tree, Status> {
+/// The Scale with the patch applied, and warnings of dropped fields. An error shows the patched Scale, or the strategic
+/// merge patch.
+fn apply_patch(
+    patch_type: PatchType,
+    patch: &Tree,
+    scale: &Tree,
+    validation: FieldValidation,
+) -> Result<(Tree, Vec<String>), Status> {
+    let mut scale = in_field_order(scale)?;
     let applied = match patch_type {
         PatchType::Json => patch::apply_json(&mut scale, patch),
         PatchType::StrategicMerge => patch::apply_strategic(&mut scale, patch, shape()),
         PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, patch),
     };
     applied.map_err(verbs::patch_error)?;
-    conform(scale)
+    let decoded = strict::conform_tree(scale.clone(), shape(), validation).map_err(|error| {
+        let rendered = match patch_type {
+            PatchType::StrategicMerge => patch::go_text(patch),
+            _ => verbs::rendered(scale),
+        };
+        verbs::invalid_patch(&rendered, &error.cause())
+    })?;
+    Ok((decoded.tree, decoded.warnings))
+}
+
+/// The Scale with its fields in the order of their type, in which errors print them.
+fn in_field_order(scale: &Tree) -> Result<Tree, Status> {
+    let mut bytes = Vec::new();
+    setpoint_schema::write_into(shape(), scale, &mut bytes);
+    json::parse(&bytes).map_err(|problem| error::plain(500, problem.to_string()))
 }
 
 fn conform(scale: Tree) -> Result<Tree, Status> {

@@ -22,7 +22,7 @@ pub(crate) use apply::{AppliedConfiguration, require_manager};
 pub(crate) use create::{NewObject, create_object, set_system_fields};
 pub(crate) use delete::delete_object;
 pub(crate) use guaranteed_update::{UpdatedObject, guaranteed_update};
-pub(crate) use patch::{patch_error, require_version};
+pub(crate) use patch::{invalid_patch, patch_error, rendered, require_version};
 
 /// Runs the verb of the request on its target.
 pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {

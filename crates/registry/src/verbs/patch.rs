@@ -172,7 +172,7 @@ fn patch_problems(patch_type: PatchType, patch: &Tree, validation: FieldValidati
 }
 
 /// A patched object in messages, with its fields sorted.
-fn rendered(mut patched: Tree) -> String {
+pub(crate) fn rendered(mut patched: Tree) -> String {
     patched
         .map_or_default()
         .pairs_mut()
@@ -202,7 +202,7 @@ pub(crate) fn patch_error(failed: Error) -> Status {
 }
 
 /// The patched object does not fit its kind; the status shows it as the value of a field `patch`.
-fn invalid_patch(rendered: &str, why: &str) -> Status {
+pub(crate) fn invalid_patch(rendered: &str, why: &str) -> Status {
     let error = FieldError {
         path: "patch".to_owned(),
         error_type: ErrorType::Invalid,

@@ -21,6 +21,21 @@ impl Tree {
         }
     }
 
+    /// Equality of JSON: null differs from absent, and the order of keys does not matter.
+    pub fn json_eq(&self, other: &Tree) -> bool {
+        match (self, other) {
+            (Tree::Map(left), Tree::Map(right)) => {
+                let is_same =
+                    |(key, value): (&str, &Tree)| right.get(key).is_some_and(|other| value.json_eq(other));
+                left.len() == right.len() && left.iter().all(is_same)
+            }
+            (Tree::List(left), Tree::List(right)) => {
+                left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.json_eq(right))
+            }
+            _ => self == other,
+        }
+    }
+
     /// The same value with the keys of every map in order.
     pub fn sorted(&self) -> Tree {
         match self {
@@ -54,4 +69,29 @@ fn covers(left: &Map, right: &Map) -> bool {
 
 fn present<'a>(map: &'a Map, key: &str) -> Option<&'a Tree> {
     map.get(key).filter(|value| !value.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(left: &[(&str, Tree)], right: &[(&str, Tree)], semantic: bool, json: bool) {
+        let map = |pairs: &[(&str, Tree)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(key, value)| (compact_str::CompactString::from(*key), value.clone()));
+            Tree::from(pairs.collect::<Map>())
+        };
+        let (left, right) = (map(left), map(right));
+        assert_eq!((left.semantic_eq(&right), left.json_eq(&right)), (semantic, json));
+    }
+
+    #[test]
+    fn null_is_absent_for_a_type_and_a_value_in_json() {
+        let (a, b) = (("a", Tree::Int(1)), ("b", Tree::Null));
+        check(&[a.clone(), b.clone()], &[b.clone(), a.clone()], true, true);
+        check(&[a.clone(), b.clone()], std::slice::from_ref(&a), true, false);
+        check(&[a], &[("a", Tree::Int(2))], false, false);
+    }
 }

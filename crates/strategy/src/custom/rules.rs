@@ -50,7 +50,7 @@ pub(super) fn prepare_update(
         true => &[fields::METADATA, fields::STATUS],
         false => &[fields::METADATA],
     };
-    if top_level::differ_except(object, old, but) {
+    if top_level::differ_as_json_except(object, old, but) {
         let generation = meta::int(old, fields::GENERATION);
         meta::set(object, fields::GENERATION, generation + 1);
     }

@@ -45,7 +45,10 @@ pub(super) fn versions(versions: &FieldRef<'_>) -> RawJson {
             ),
         ])
     });
-    print(&Tree::from(printed.collect::<Vec<_>>()))
+    match versions.is_set() {
+        true => print(&Tree::from(printed.collect::<Vec<_>>())),
+        false => print(&Tree::Null),
+    }
 }
 
 /// A schema.
