@@ -1,6 +1,7 @@
 //! The filter chain: the order in which every request passes authentication, audit, impersonation, priority and
 //! fairness and authorization before it reaches a handler.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::view::View;
 use crate::{compression, handler, negotiate, non_resource, respond};
 
 /// A watch waits for its seats as long as a request without a timeout does.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Handles one request. Errors and panics become error responses.
 pub(crate) async fn handle(
@@ -54,6 +55,7 @@ pub(crate) async fn handle(
         audit_id: &id,
         begun,
         flow_schema: OnceLock::new(),
+        is_authorized: AtomicBool::new(false),
         audit: AuditContext::default(),
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
@@ -93,6 +95,8 @@ pub(crate) struct Exchange<'a> {
     pub audit: AuditContext,
     /// The request's FlowSchema; set once the user is known.
     flow_schema: OnceLock<Arc<FlowSchema>>,
+    /// Whether the request passed the authorizer.
+    is_authorized: AtomicBool,
 }
 
 impl Exchange<'_> {
@@ -117,6 +121,7 @@ impl Exchange<'_> {
         let allowed = setpoint_auth::authorize::require_allowed(&user, &attributes, &decision);
         self.shared.metrics.authorized.count(allowed.is_ok());
         allowed?;
+        self.is_authorized.store(true, Ordering::Relaxed);
         if let Some(remote) = self.shared.aggregator.find(self.request_info) {
             if self.request_info.is_long_running() {
                 // The aggregated API server limits the initialization of its watches itself.
@@ -190,14 +195,26 @@ impl Exchange<'_> {
         let deprecation = self
             .kind()
             .and_then(|kind| kind.info().deprecation_warning.clone());
-        // Upstream adds it in the kind's handler, which these two responses never reach.
-        let reached = !matches!(
-            response.status(),
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE
-        );
+        // Upstream adds it in the kind's handler, which these responses never reach.
+        let reached = self.is_authorized.load(Ordering::Relaxed)
+            && self.has_route()
+            && !matches!(
+                response.status(),
+                StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE
+            );
         if let Some(deprecation) = deprecation.filter(|_| reached) {
             respond::prepend_warning(response, &deprecation);
         }
+    }
+
+    /// Whether the kind has the subresource of the request, if there is one.
+    fn has_route(&self) -> bool {
+        let (RequestInfo::Resource(resource), Some(kind)) = (self.request_info, self.kind()) else {
+            return false;
+        };
+        let subresource = resource.target.subresource.as_deref();
+        let served = &kind.info().subresources;
+        subresource.is_none_or(|name| served.iter().any(|subresource| subresource.name == name))
     }
 
     fn add_flow_headers(&self, response: &mut Response<Body>) {

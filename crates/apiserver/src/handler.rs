@@ -4,22 +4,23 @@
 mod verb;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{ApiVerb, ApiVerbs, Request, Status, Target, User, Verb, off_worker};
+use setpoint_api::{ApiVerb, ApiVerbs, Payload, Request, Status, Target, User, Verb, off_worker};
 use setpoint_strategy::{ConnectKind, Kind, KindInfo};
 
 use crate::body::Body;
-use crate::chain::Exchange;
+use crate::chain::{DEFAULT_TIMEOUT, Exchange};
 use crate::filters::bodies_in_flight::LARGE_BODY_BYTES;
 use crate::filters::{audit, authorize};
 use crate::negotiate::{self, Format, Negotiated, Supported};
-use crate::request::ResourceRequest;
 use crate::request::deadline::{self, Deadline};
 use crate::request::options::StatusError;
 use crate::request::payload::{self, ReceivedPayload};
+use crate::request::{ResourceRequest, options};
 use crate::respond;
 use crate::table::{self, IncludeObject, RenderOptions};
 use crate::view::View;
@@ -41,38 +42,41 @@ pub(crate) async fn handle(
         return Ok(respond::page_not_found());
     };
     check_verb(exchange, resource, kind.info())?;
-    if let Some(connect) = connect_kind(kind.info(), resource)
-        && let Some(body) = body.take()
-    {
+    if let Some(connect) = connect_kind(kind.info(), resource) {
         return connect::handle(exchange, connect, resource, &user, body).await;
     }
     let verb = resource
         .verb
         .ok_or_else(|| Box::new(Status::method_not_allowed()))?;
     let supported = Supported::of(&**kind);
+    if verb == ApiVerb::Patch {
+        payload::patch_type(&exchange.head.headers)?;
+    }
     let negotiated = negotiate(exchange, verb, supported)?;
-    check_fields(exchange, verb, kind.info())?;
     let include_object = IncludeObject::parse(exchange.query, negotiated.representation)?;
     let shared = exchange.shared;
-    let deadline = Deadline::after(deadline::read(exchange.query)?, &*shared.clock);
+    let deadline = Deadline::after(timeout(exchange)?, &*shared.clock);
     shared.memory.check(exchange, resource, &user, body.as_ref())?;
     let ReceivedPayload {
         payload,
         reservation: _in_flight,
     } = receive(exchange, (verb, supported), &user, body, deadline).await?;
     if let Some(payload) = &payload {
-        exchange.audit.set_request_body(|| {
-            let json = || audit::body::request_json(&**kind, payload);
-            match payload.bytes.len() > LARGE_BODY_BYTES {
-                true => off_worker(json),
-                false => json(),
-            }
-        });
+        record_body(exchange, &**kind, payload);
     }
-    let request = Request {
+    let mut request = Request {
         user,
         target: target(resource, verb),
         verb: with_options(verb, exchange, resource, payload)?,
+    };
+    check_fields(exchange, verb, kind.info())?;
+    if let Verb::Watch(watch) = &mut request.verb {
+        watch.resource_version = options::watch_version(exchange.query)?;
+    }
+    // A watch is negotiated as a list first, and as a stream once its options are known to be valid.
+    let negotiated = match verb {
+        ApiVerb::Watch => negotiate::watch(&exchange.head.headers, supported)?,
+        _ => negotiated,
     };
     check_deletion(exchange, &request).await?;
     let result = call(shared, request, deadline).await;
@@ -91,6 +95,25 @@ pub(crate) async fn handle(
         true => off_worker(|| write(exchange, negotiated, render, result)),
         false => write(exchange, negotiated, render, result),
     }
+}
+
+/// The time for the body and the execution. Only the body of a watch has one, and its parameter is not read.
+fn timeout(exchange: &Exchange<'_>) -> Result<Duration, StatusError> {
+    match exchange.request_info.is_long_running() {
+        true => Ok(DEFAULT_TIMEOUT),
+        false => deadline::read(exchange.query),
+    }
+}
+
+/// Adds the request body to the audit event.
+fn record_body(exchange: &Exchange<'_>, kind: &dyn Kind, payload: &Payload) {
+    exchange.audit.set_request_body(|| {
+        let json = || audit::body::request_json(kind, payload);
+        match payload.bytes.len() > LARGE_BODY_BYTES {
+            true => off_worker(json),
+            false => json(),
+        }
+    });
 }
 
 /// Adds the audit annotations of an error to the audit event.
@@ -157,16 +180,12 @@ fn negotiate(
     verb: ApiVerb,
     supported: Supported,
 ) -> Result<Negotiated, StatusError> {
-    let headers = &exchange.head.headers;
-    match verb {
-        ApiVerb::Watch => negotiate::watch(headers, supported),
-        verb => negotiate::resource(
-            headers,
-            exchange.query,
-            supported,
-            matches!(verb, ApiVerb::List | ApiVerb::DeleteCollection),
-        ),
-    }
+    negotiate::resource(
+        &exchange.head.headers,
+        exchange.query,
+        supported,
+        matches!(verb, ApiVerb::List | ApiVerb::Watch | ApiVerb::DeleteCollection),
+    )
 }
 
 /// The kind of the requested resource: `None` if the group is unknown, an error if only the resource is.

@@ -43,7 +43,7 @@ pub struct ResourceRequest {
     pub target: Target,
     /// The namespace for authorization. For a Namespace object this is its own name.
     pub namespace: String,
-    /// The name for authorization: the target's, or the `metadata.name` of the field selector.
+    /// The name for authorization: the target's, or the `metadata.name` of the field selector of a list or watch.
     pub name: String,
     /// The field selector of a list or watch, for authorization.
     pub fields: FieldSelector,
@@ -110,14 +110,16 @@ fn resource(
         subresource: subresource.map(Into::into),
     };
     let fields = selected_fields(query);
+    let verb = api_verb(method, name.is_some(), legacy_watch, query);
+    // The name that a field selector requires is one for authorization only if it restricts what is read.
+    let is_read = matches!(verb, Some(ApiVerb::List | ApiVerb::Watch));
+    let selected = fields.exact_match("metadata.name").filter(|_| is_read);
     Some(ResourceRequest {
-        verb: api_verb(method, name.is_some(), legacy_watch, query),
+        verb,
         namespace: if is_namespace { name } else { namespace }
             .unwrap_or_default()
             .to_owned(),
-        name: name
-            .unwrap_or_else(|| fields.exact_match("metadata.name").unwrap_or_default())
-            .to_owned(),
+        name: name.or(selected).unwrap_or_default().to_owned(),
         fields,
         target,
         has_subpath,

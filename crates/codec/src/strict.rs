@@ -14,6 +14,7 @@ use crate::protobuf::{Envelope, TypeMeta, decode_message, envelope};
 use crate::yaml;
 
 pub use error::{ActualGvk, DecodeError};
+pub use kind::read_type_meta;
 pub use setpoint_api::options::FieldValidation;
 
 /// An object that conforms to its shape.

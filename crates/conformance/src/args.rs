@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Send fuzzed requests, and print responses that must never occur.
     Fuzz(Fuzz),
+    /// Send random mutations of the corpus to two servers, and print the differences of their responses.
+    Mutate(Mutate),
     /// Start a server, and run a program with its kubeconfig. The exit code is the program's.
     Run(Run),
 }
@@ -99,10 +101,9 @@ pub(crate) struct CaseSelection {
     pub(crate) known: Option<PathBuf>,
 }
 
+/// The server to compare with.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Diff {
-    #[command(flatten)]
-    pub(crate) subject: SubjectArgs,
+pub(crate) struct ReferenceArgs {
     /// The URL of the reference server.
     #[arg(long, value_name = "URL")]
     pub(crate) reference: String,
@@ -112,8 +113,54 @@ pub(crate) struct Diff {
     /// The bearer token for the reference server, if it has no kubeconfig.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) reference_token: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+    #[command(flatten)]
+    pub(crate) reference: ReferenceArgs,
     #[command(flatten)]
     pub(crate) selection: CaseSelection,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mutate {
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+    #[command(flatten)]
+    pub(crate) reference: ReferenceArgs,
+    /// The number of cases.
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) cases: u64,
+    /// The random seed. The same seed gives the same cases.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The number of the first case, to run one again by itself.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) first: u64,
+    /// Only cases of this area.
+    #[arg(long, default_value = "")]
+    pub(crate) area: String,
+    /// The number of concurrent cases.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) concurrency: usize,
+    /// The prefix of the namespace of the objects; the seed follows.
+    #[arg(long, default_value = "mutation")]
+    pub(crate) namespace: String,
+    /// The percentage of cases of every area that must be equal.
+    #[arg(long, default_value_t = 99.5)]
+    pub(crate) min: f64,
+    /// The number of differences to print per case.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) show: usize,
+    /// The file of known differences with their reasons.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known: Option<PathBuf>,
+    /// Print the first case instead of running it.
+    #[arg(long)]
+    pub(crate) describe: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -6,12 +6,13 @@
 //! reason in the list of known differences.
 //!
 //! Start reading at [`transcript`] for recorded responses, [`corpus`] and [`differential`] for two servers side by side,
-//! [`fuzz`] for fuzzed requests.
+//! [`mutation`] for random requests to both, [`fuzz`] for fuzzed requests to one.
 
 pub mod compare;
 pub mod corpus;
 pub mod differential;
 pub mod fuzz;
+pub mod mutation;
 pub mod normalize;
 pub mod server;
 pub mod time;

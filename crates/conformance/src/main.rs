@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::diff::record(&args),
         Command::Check(args) => commands::diff::check(&args),
         Command::Fuzz(args) => commands::fuzz::run(&args),
+        Command::Mutate(args) => commands::mutate::run(&args),
         Command::Run(args) => commands::run::run(&args),
     };
     match outcome {

@@ -28,6 +28,7 @@ pub(crate) fn from_store(error: setpoint_store::Error) -> Status {
             500,
             format!("storage space exceeded: only reads and deletes are served until there is space; {full}"),
         ),
+        full @ Store::OutOfFiles { .. } => plain(500, format!("storage is not available: {full}")),
         Store::Closed => Status::unavailable("the server is shutting down"),
         other => Status::internal(other),
     }

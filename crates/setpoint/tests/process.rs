@@ -182,3 +182,19 @@ async fn a_backup_of_a_running_store_restores_into_a_new_one() {
         .await
         .unwrap();
 }
+
+/// A request to a node that does not exist is rejected before its body is read.
+#[test]
+fn a_rejected_proxy_request_with_a_large_body_gets_its_response() {
+    let cluster = Cluster::new(&["--memory", "--nodes", "0", "--controllers", "none"]);
+    let endpoint = setpoint_conformance::wire::Endpoint::of_kubeconfig(&cluster.kubeconfig()).unwrap();
+    let path = "/api/v1/nodes/absent/proxy";
+    let request =
+        setpoint_conformance::wire::Request::new("PUT", path).body("text/plain", vec![b'x'; 2 << 20]);
+    for _ in 0..10 {
+        let mut connection = endpoint
+            .connect(&setpoint_conformance::wire::Caller::Owner)
+            .unwrap();
+        assert_eq!(connection.round_trip(&request).unwrap().status, 404);
+    }
+}

@@ -17,6 +17,13 @@ pub(crate) struct Args {
     /// The seed of the load and of the order of faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Instead of faults and load, run these floods, each on a server of its own: one user sends expensive requests while
+    /// another is measured [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', num_args = 0..)]
+    pub(crate) floods: Option<Vec<String>>,
+    /// The duration of each flood.
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub(crate) seconds: u64,
     /// The faults to inject [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) faults: Vec<String>,

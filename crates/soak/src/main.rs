@@ -5,6 +5,8 @@
 //! After each one the load pauses and the invariants are checked (`checkpoint`): nothing acknowledged is lost, revisions
 //! never go back, watches have no gaps, memory and the latency of other users are bounded.
 //!
+//! With `--floods` it measures instead what one user notices of another's expensive requests (`floods`).
+//!
 //! A development tool: it reaches the server over HTTP only. Start reading at `run.rs`.
 
 #![allow(
@@ -17,6 +19,7 @@ mod args;
 mod checkpoint;
 mod control;
 mod faults;
+mod floods;
 mod load;
 mod objects;
 mod process;
@@ -30,7 +33,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match run::run(&args::Args::parse()) {
+    let args = args::Args::parse();
+    let outcome = match &args.floods {
+        Some(names) => floods::run(&args, names),
+        None => run::run(&args),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

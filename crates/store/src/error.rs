@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use rustix::io::Errno;
 
 use crate::{Record, Revision};
 
@@ -90,6 +91,17 @@ pub enum Error {
         /// The operating system's error.
         source: Arc<io::Error>,
     },
+    /// The process or the machine has too many open files. As after [`Error::NoSpace`], nothing was written, and writes
+    /// continue once a file can be opened.
+    #[error("too many open files: cannot {action} {path}: {source}", path = path.display())]
+    OutOfFiles {
+        /// The attempted operation, as a verb.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's error.
+        source: Arc<io::Error>,
+    },
     /// Stored bytes fail their checksum or do not parse. The store never guesses what they were.
     #[error("{file} is damaged at byte {offset}: {what}; {advice}", file = file.display())]
     Corrupt {
@@ -127,13 +139,18 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of a system call: [`Error::NoSpace`] if more space would have helped, else [`Error::Io`].
+    /// The error of a system call: [`Error::NoSpace`] if more space would have helped, [`Error::OutOfFiles`] if fewer open
+    /// files would have, else [`Error::Io`].
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| {
             let kind = source.kind();
+            let is_out_of_files = [Errno::MFILE, Errno::NFILE]
+                .map(|errno| Some(errno.raw_os_error()))
+                .contains(&source.raw_os_error());
             let source = Arc::new(source);
             match kind {
+                _ if is_out_of_files => Error::OutOfFiles { action, path, source },
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                     Error::NoSpace { action, path, source }
                 }
@@ -142,7 +159,8 @@ impl Error {
         }
     }
 
+    /// Whether there was no space, or no file could be opened: nothing was written, and a later write may succeed.
     pub(crate) fn is_no_space(&self) -> bool {
-        matches!(self, Error::NoSpace { .. })
+        matches!(self, Error::NoSpace { .. } | Error::OutOfFiles { .. })
     }
 }

@@ -245,11 +245,20 @@ fn validate_owner(owner: &FieldRef<'_>) {
     for field in [fields::API_VERSION, fields::KIND, fields::NAME, fields::UID] {
         if owner.at(field).is_empty() {
             owner.at(field).required("must not be empty");
+        } else if field == fields::API_VERSION && !is_api_version(owner.at(field).str()) {
+            owner.at(field).invalid("must be <group>/<version> or <version>");
         }
     }
     if owner.at(fields::KIND).str() == "Event" && owner.at(fields::API_VERSION).str() == "v1" {
         owner.invalid("/v1, Kind=Event is disallowed from being an owner");
     }
+}
+
+/// Whether this is `version` or `group/version`.
+fn is_api_version(text: &str) -> bool {
+    let mut parts = text.split('/');
+    let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+    parts.next().is_none() && !second.unwrap_or(first).is_empty()
 }
 
 fn validate_no_new_finalizers(meta: &FieldRef<'_>, old: &FieldRef<'_>) {

@@ -191,7 +191,10 @@ mod tests {
         check(&check_qualified_name("bad key"), &["name part must consist"]);
         check(&check_qualified_name("/x"), &["prefix part must be non-empty"]);
         check(&check_qualified_name("A_/x"), &["prefix part a lowercase"]);
-        check(&check_qualified_name("a/b/c"), &["a qualified name must consist"]);
+        check(
+            &check_qualified_name("a/b/c"),
+            &["a valid label key must consist"],
+        );
         check(
             &check_qualified_name(""),
             &["name part must be non-empty", "name part must consist"],

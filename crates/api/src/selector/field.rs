@@ -165,7 +165,7 @@ fn unescape(value: &str) -> Result<CompactString, ParseSelectorError> {
                 }
                 None => {
                     return Err(ParseSelectorError(
-                        "invalid field selector: unterminated escape sequence at end".to_owned(),
+                        "invalid field selector: invalid escape sequence: \\".to_owned(),
                     ));
                 }
             },

@@ -21,7 +21,7 @@ pub(super) async fn exec(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    (options, body): (&ConnectOptions, Incoming),
+    (options, body): (&ConnectOptions, &mut Option<Incoming>),
 ) -> Result<Response<Body>, StatusError> {
     let mut query = options.streams();
     let command = options.command.iter();
@@ -36,7 +36,7 @@ pub(super) async fn attach(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    (options, body): (&ConnectOptions, Incoming),
+    (options, body): (&ConnectOptions, &mut Option<Incoming>),
 ) -> Result<Response<Body>, StatusError> {
     let pod = PodRequest::new(exchange, resource, user).await?;
     let path = pod.container_path("attach", &options.container)?;
@@ -48,7 +48,7 @@ pub(super) async fn port_forward(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    (options, body): (&ConnectOptions, Incoming),
+    (options, body): (&ConnectOptions, &mut Option<Incoming>),
 ) -> Result<Response<Body>, StatusError> {
     let ports = options.ports.join(",");
     let options = (!ports.is_empty()).then_some(("port", ports.as_str()));
@@ -102,7 +102,7 @@ impl<'a> PodRequest<'a> {
         &self,
         path: &str,
         options: &[(&str, &str)],
-        body: Incoming,
+        body: &mut Option<Incoming>,
     ) -> Result<Response<Body>, StatusError> {
         let node = self.pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if node.is_empty() {
@@ -110,7 +110,8 @@ impl<'a> PodRequest<'a> {
             return Err(locate::bad_request(&message));
         }
         let backend = self.reader.node(node).await?;
-        let request = BackendRequest::of(self.exchange.head, path, &relay::encode(options)).with_body(body);
+        let request =
+            BackendRequest::of(self.exchange.head, path, &relay::encode(options)).with_body(body.take());
         let response = relay::forward(self.exchange, backend, request).await;
         response.map_err(|error| locate::internal(&format!("error dialing backend: {error}")))
     }

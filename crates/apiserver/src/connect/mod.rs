@@ -74,13 +74,14 @@ impl fmt::Display for BackendAddress {
     }
 }
 
-/// Handles a request for a connect subresource.
+/// Handles a request for a connect subresource. The body is taken when it is forwarded: that of a rejected request is left
+/// to be read, so that the client gets the response.
 pub(crate) async fn handle(
     exchange: &Exchange<'_>,
     connect: ConnectKind,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    body: Incoming,
+    body: &mut Option<Incoming>,
 ) -> Result<Response<Body>, StatusError> {
     if connect == ConnectKind::Log {
         return log::handle(exchange, resource, user).await;

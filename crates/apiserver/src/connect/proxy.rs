@@ -28,7 +28,7 @@ pub(super) async fn handle(
     exchange: &Exchange<'_>,
     resource: &ResourceRequest,
     user: &Arc<User>,
-    body: Incoming,
+    body: &mut Option<Incoming>,
 ) -> Result<Response<Body>, StatusError> {
     let path = subpath_of(exchange, resource);
     if path.is_empty() && matches!(exchange.head.method, Method::GET | Method::HEAD) {
@@ -37,7 +37,7 @@ pub(super) async fn handle(
     let backend = backend(exchange, resource, user).await?;
     let path = if path.is_empty() { "/" } else { path };
     let request = BackendRequest::of(exchange.head, path, exchange.head.uri.query().unwrap_or_default())
-        .with_body(body);
+        .with_body(body.take());
     let response = relay::forward(exchange, backend, request).await;
     response.map_err(|error| locate::unavailable(&format!("error trying to reach service: {error}")))
 }

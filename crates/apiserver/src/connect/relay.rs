@@ -69,8 +69,10 @@ impl BackendRequest {
         backend_request
     }
 
-    pub(super) fn with_body(mut self, body: Incoming) -> Self {
-        *self.request.body_mut() = Either::Left(body);
+    pub(super) fn with_body(mut self, body: Option<Incoming>) -> Self {
+        if let Some(body) = body {
+            *self.request.body_mut() = Either::Left(body);
+        }
         self
     }
 

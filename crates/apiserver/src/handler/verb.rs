@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::USER_AGENT;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{ApiVerb, Payload, Target, Verb};
+use setpoint_api::{ApiVerb, Payload, Status, Target, Verb};
 use uuid::Uuid;
 
 use crate::chain::Exchange;
@@ -69,6 +69,13 @@ fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, St
     let spread = Uuid::new_v4().as_u64_pair().0 % MIN_WATCH_SECONDS;
     let mut watch = options::watch(exchange.query, Duration::from_secs(MIN_WATCH_SECONDS + spread))?;
     if let Some(name) = &resource.target.name {
+        // Kubernetes matches the selector with this one field; any other is absent.
+        let field = |field: &str| (field == "metadata.name").then_some(name.as_str());
+        if !watch.fields.matches(field) {
+            return Err(Box::new(Status::bad_request(
+                "fieldSelector metadata.name doesn't match requested name",
+            )));
+        }
         watch.fields = FieldSelector::equals("metadata.name", name);
     }
     Ok(Verb::Watch(watch))

@@ -5,8 +5,8 @@ use setpoint_api::Payload;
 use setpoint_api::call::Encoding;
 use setpoint_api::field::Errors;
 use setpoint_api::options::{DeleteOptions, DeletionPropagation};
-use setpoint_codec::protobuf;
-use setpoint_schema::{Pack, Tree};
+use setpoint_codec::{protobuf, strict};
+use setpoint_schema::{Pack, Shape, Tree};
 
 use super::options::{StatusError, bad_request, dry_run, integer, reject_invalid, requested_timeout};
 use super::query::Query;
@@ -71,7 +71,7 @@ fn from_body(payload: &Payload) -> Result<RawDeleteOptions, StatusError> {
         Encoding::Yaml => setpoint_codec::yaml::parse(&payload.bytes).map_err(|error| bad_request(&error)),
         Encoding::Protobuf => from_message(&payload.bytes).map_err(|error| bad_request(&error)),
     };
-    let raw = RawDeleteOptions::deserialize(&parsed?).map_err(|error| bad_request(&error))?;
+    let raw = decode(parsed?)?;
     if !matches!(raw.kind.as_str(), "" | "DeleteOptions") {
         let (kind, version) = (&raw.kind, &raw.api_version);
         return Err(bad_request(&format!(
@@ -81,12 +81,24 @@ fn from_body(payload: &Payload) -> Result<RawDeleteOptions, StatusError> {
     Ok(raw)
 }
 
+/// Decodes the options, with Kubernetes' errors for fields of another type.
+fn decode(options: Tree) -> Result<RawDeleteOptions, StatusError> {
+    strict::read_type_meta(&options).map_err(|error| bad_request(&error))?;
+    let mut pruned = options.clone();
+    if let Some(mismatch) = setpoint_schema::prune(shape(), &mut pruned).type_error {
+        return Err(bad_request(&mismatch));
+    }
+    RawDeleteOptions::deserialize(&options).map_err(|error| bad_request(&error))
+}
+
+fn shape() -> &'static Shape {
+    let shape = Pack::builtin().shape_of("", "v1", "DeleteOptions");
+    shape.expect("the pack has the options of a deletion")
+}
+
 /// The options of a protobuf envelope, with the envelope's `kind` and `apiVersion`.
 fn from_message(bytes: &[u8]) -> Result<Tree, protobuf::Error> {
-    let shape = Pack::builtin()
-        .shape_of("", "v1", "DeleteOptions")
-        .expect("the pack has the options of a deletion");
-    let (type_meta, mut tree) = protobuf::decode(bytes, shape)?;
+    let (type_meta, mut tree) = protobuf::decode(bytes, shape())?;
     tree.set(&["kind"], type_meta.kind);
     tree.set(&["apiVersion"], type_meta.api_version);
     Ok(tree)

@@ -10,7 +10,7 @@ use setpoint_api::options::{
     FieldValidation, GetOptions, ListOptions, PatchType, ResourceVersionMatch, WatchOptions, WriteOptions,
 };
 use setpoint_api::selector::{FieldSelector, LabelSelector};
-use setpoint_api::{Gvk, ResourceVersion, Status, go_duration};
+use setpoint_api::{ApiVerb, Gvk, ResourceVersion, Status, go_duration};
 
 use super::query::Query;
 
@@ -42,11 +42,16 @@ pub fn list(query: &Query<'_>) -> Result<ListOptions, StatusError> {
     })
 }
 
-/// Options of a watch. `default_timeout` applies if the request sets none.
+/// Options of a watch but its resource version, which is the last to be checked. `default_timeout` applies if the request
+/// sets none.
 pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOptions, StatusError> {
     let Numbers { timeout, .. } = numbers(query)?;
     let (labels, fields) = selectors(query)?;
-    check_watch(query)?;
+    // The paths under /watch/ begin a watch with the options of a list.
+    match query.flag(ApiVerb::Watch.as_str()) {
+        Some(true) => check_watch(query)?,
+        _ => check_list(query)?,
+    }
     let timeout = u64::try_from(timeout)
         .ok()
         .filter(|seconds| *seconds > 0)
@@ -54,12 +59,17 @@ pub fn watch(query: &Query<'_>, default_timeout: Duration) -> Result<WatchOption
     Ok(WatchOptions {
         labels,
         fields,
-        resource_version: resource_version(query).map_err(invalid_version_error)?,
+        resource_version: None,
         resource_version_match: version_match(query),
         allow_watch_bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
         send_initial_events: query.flag("sendInitialEvents"),
         timeout: Some(timeout.unwrap_or(default_timeout)),
     })
+}
+
+/// The resource version of a watch.
+pub fn watch_version(query: &Query<'_>) -> Result<Option<ResourceVersion>, StatusError> {
+    resource_version(query).map_err(invalid_version_error)
 }
 
 /// Options of a create or update. `kind` is the kind of the options object; the default field manager comes from

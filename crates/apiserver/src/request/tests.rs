@@ -197,6 +197,16 @@ fn authorization_sees_the_name_of_a_field_selector() {
 }
 
 #[test]
+fn a_field_selector_gives_no_right_to_delete_a_collection() {
+    let query = Query::parse(Some("fieldSelector=metadata.name=x"));
+    let info = parse(&Method::DELETE, "/api/v1/namespaces/a/pods", &query);
+    let AccessTarget::Resource { name, .. } = info.attributes().target else {
+        panic!("pods are a resource")
+    };
+    assert_eq!((name, info.verb()), ("", "deletecollection"));
+}
+
+#[test]
 fn authorization_sees_a_namespace_in_itself() {
     check_access("/api/v1/namespaces/a", "a/a");
     check_access("/api/v1/namespaces/a/status", "a/a");

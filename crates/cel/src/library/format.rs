@@ -37,7 +37,10 @@ static FORMATS: [(&str, Format); 13] = [
         format("DNS1123Subdomain", name::check_dns1123_subdomain, 60),
     ),
     ("dns1035Label", format("DNS1035Label", check_dns1035_label, 30)),
-    ("qualifiedName", format("QualifiedName", check_label_key, 60)),
+    (
+        "qualifiedName",
+        format("QualifiedName", name::check_qualified_name, 60),
+    ),
     (
         "dns1123LabelPrefix",
         format(
@@ -180,14 +183,6 @@ fn without_dash(text: &str) -> String {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),
         _ => text.to_owned(),
     }
-}
-
-/// The rules of a qualified name, named after the label keys that they are made for.
-fn check_label_key(text: &str) -> Vec<String> {
-    let violations = name::check_qualified_name(text).into_iter();
-    violations
-        .map(|violation| violation.replacen("a qualified name", "a valid label key", 1))
-        .collect()
 }
 
 const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";

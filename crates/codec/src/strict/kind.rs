@@ -11,27 +11,29 @@ const TYPE_META_STRUCT: &str =
 
 /// The group, version and kind of a body. Absent fields default to those of the expected shape.
 pub(super) fn actual_gvk(tree: &Tree, shape: &Shape) -> Result<ActualGvk, String> {
-    let empty = Map::default();
-    let map = match tree {
-        Tree::Map(map) => map,
-        Tree::Null => &empty,
-        other => {
-            let actual = other.type_name();
-            return Err(format!(
-                "{KIND_ERROR_PREFIX}json: cannot unmarshal {actual} into Go value of type {TYPE_META_STRUCT}"
-            ));
-        }
-    };
-    let (group, version) = split(text(map, "apiVersion")?)?;
+    let (api_version, kind) = read_type_meta(tree)?;
+    let (group, version) = split(api_version)?;
     let mut actual = ActualGvk {
         group: group.into(),
         version: version.into(),
-        kind: text(map, "kind")?.into(),
+        kind: kind.into(),
     };
     if let Some(expected) = &shape.gvk {
         complete(&mut actual, expected);
     }
     Ok(actual)
+}
+
+/// The `apiVersion` and `kind` of a body; empty if they are absent. The error is that of Kubernetes' decoder.
+pub fn read_type_meta(tree: &Tree) -> Result<(&str, &str), String> {
+    match tree {
+        Tree::Map(map) => Ok((text(map, "apiVersion")?, text(map, "kind")?)),
+        Tree::Null => Ok(("", "")),
+        other => Err(format!(
+            "{KIND_ERROR_PREFIX}json: cannot unmarshal {} into Go value of type {TYPE_META_STRUCT}",
+            other.type_name()
+        )),
+    }
 }
 
 fn text<'a>(map: &'a Map, key: &str) -> Result<&'a str, String> {

@@ -1,6 +1,7 @@
 //! `diff`, `record`, `check`: the corpus against two servers, or against one server and a recording.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use setpoint_conformance::compare::Difference;
@@ -9,16 +10,13 @@ use setpoint_conformance::differential::{self, KnownDifferences};
 use setpoint_conformance::transcript::{self, Case};
 use setpoint_conformance::wire::Endpoint;
 
-use crate::args::{CaseSelection, Check, Diff, Record};
+use crate::args::{CaseSelection, Check, Diff, Record, ReferenceArgs};
 
-const MAX_PRINTED_CHARS: usize = 400;
+const MAX_PRINTED_CHARS: usize = 4000;
 
 pub(crate) fn diff(args: &Diff) -> Result<bool> {
-    let known = known(&args.selection)?;
-    let reference = match &args.reference_kubeconfig {
-        Some(file) => Endpoint::of_kubeconfig(file)?,
-        None => Endpoint::of_address(&args.reference, args.reference_token.as_deref())?,
-    };
+    let known = known(&args.selection.known)?;
+    let reference = reference(&args.reference)?;
     let subject = args.subject.connect()?;
     let cases = cases(&args.selection);
     let found = differential::diff(&subject.endpoint, &reference, &cases);
@@ -40,7 +38,7 @@ pub(crate) fn record(args: &Record) -> Result<bool> {
 }
 
 pub(crate) fn check(args: &Check) -> Result<bool> {
-    let known = known(&args.selection)?;
+    let known = known(&args.selection.known)?;
     let mut cases = transcript::read(&args.file, "")?;
     cases.retain(|case| is_selected(&args.selection, case));
     let subject = args.subject.connect()?;
@@ -62,11 +60,16 @@ fn is_selected(selection: &CaseSelection, case: &Case) -> bool {
     case.id.starts_with(&selection.id)
 }
 
-fn known(selection: &CaseSelection) -> Result<KnownDifferences> {
-    selection
-        .known
-        .as_deref()
+pub(super) fn known(file: &Option<PathBuf>) -> Result<KnownDifferences> {
+    file.as_deref()
         .map_or_else(|| Ok(KnownDifferences::default()), KnownDifferences::read)
+}
+
+pub(super) fn reference(args: &ReferenceArgs) -> Result<Endpoint> {
+    Ok(match &args.reference_kubeconfig {
+        Some(file) => Endpoint::of_kubeconfig(file)?,
+        None => Endpoint::of_address(&args.reference, args.reference_token.as_deref())?,
+    })
 }
 
 /// Prints unknown differences, and counts known ones by reason. Returns whether there is no unknown one.
@@ -78,20 +81,24 @@ fn print<'a>(
     let mut by_reason: BTreeMap<String, usize> = BTreeMap::new();
     let mut unknown = 0;
     for (case, step, difference) in rows {
-        if let Some(reason) = known.reason(case, &difference.path) {
+        if let Some(reason) = known.reason(case, difference) {
             *by_reason.entry(reason.to_owned()).or_default() += 1;
             continue;
         }
         unknown += 1;
-        println!("{case} {step}\n    {}", difference.path);
-        println!("      expected {}", truncated(&difference.expected));
-        println!("      actual   {}", truncated(&difference.actual));
+        print_difference(case, step, difference);
     }
     for (reason, count) in by_reason {
         println!("known, {count} times: {reason}");
     }
     println!("{cases} cases, {unknown} unknown differences");
     unknown == 0
+}
+
+pub(super) fn print_difference(case: &str, step: &str, difference: &Difference) {
+    println!("{case} {step}\n    {}", difference.path);
+    println!("      expected {}", truncated(&difference.expected));
+    println!("      actual   {}", truncated(&difference.actual));
 }
 
 fn truncated(value: &serde_json::Value) -> String {

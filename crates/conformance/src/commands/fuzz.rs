@@ -6,8 +6,8 @@ use setpoint_conformance::time;
 
 use crate::args::{Fuzz, Subject};
 
-/// The warm-up is this fraction of the requests; memory is measured after it.
-const WARM_UP: u64 = 10;
+/// The requests are sent in so many parts; memory is measured after each. The first part is the warm-up.
+const PARTS: u64 = 10;
 const MAX_PRINTED: usize = 50;
 
 pub(crate) fn run(args: &Fuzz) -> Result<bool> {
@@ -23,30 +23,25 @@ pub(crate) fn run(args: &Fuzz) -> Result<bool> {
         return Ok(true);
     }
     let start = time::now();
-    let warm = Plan {
-        requests: plan.requests / WARM_UP,
-        ..plan
-    };
-    let mut report = fuzz::run(&subject.endpoint, warm)?;
-    let before = memory(&subject);
-    let rest = Plan {
-        first: plan.first + warm.requests,
-        requests: plan.requests - warm.requests,
-        ..plan
-    };
-    let second = fuzz::run(&subject.endpoint, rest)?;
-    report.findings.extend(second.findings);
-    for (status, count) in second.statuses {
-        *report.statuses.entry(status).or_default() += count;
+    let mut report = fuzz::Report::default();
+    let mut samples = Vec::new();
+    for part in 0..PARTS {
+        let (first, end) = (plan.requests * part / PARTS, plan.requests * (part + 1) / PARTS);
+        let part = Plan {
+            first: plan.first + first,
+            requests: end - first,
+            ..plan
+        };
+        report = report.with(fuzz::run(&subject.endpoint, part)?);
+        samples.extend(memory(&subject));
     }
     print_report(&report);
-    let after = memory(&subject);
     println!(
         "{} requests in {:.1} s",
         plan.requests,
         start.elapsed().as_secs_f64()
     );
-    let is_bounded = check_memory_growth(args, before, after);
+    let is_bounded = check_memory_growth(args, &samples);
     Ok(is_healthy(&mut subject)? && report.findings.is_empty() && is_bounded)
 }
 
@@ -92,16 +87,14 @@ fn memory(subject: &Subject) -> Option<Memory> {
         .and_then(|server| Memory::of(server.pid()))
 }
 
-fn check_memory_growth(args: &Fuzz, before: Option<Memory>, after: Option<Memory>) -> bool {
-    let (Some(before), Some(after)) = (before, after) else {
+/// Whether memory grew by no more than the limit after the first sample, if the system reports it.
+fn check_memory_growth(args: &Fuzz, samples: &[Memory]) -> bool {
+    let megabytes: Vec<u64> = samples.iter().map(|memory| memory.megabytes()).collect();
+    let (Some(before), Some(after)) = (megabytes.first(), megabytes.last()) else {
         return true;
     };
-    let growth = after.megabytes().saturating_sub(before.megabytes());
-    println!(
-        "memory: {} MB after warming up, {} MB at the end",
-        before.megabytes(),
-        after.megabytes()
-    );
+    let growth = after.saturating_sub(*before);
+    println!("memory after each tenth of the requests, in MB: {megabytes:?}");
     if growth > args.max_growth_mb {
         println!(
             "memory grew by {growth} MB, more than the limit of {} MB",

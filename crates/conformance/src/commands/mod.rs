@@ -2,5 +2,6 @@
 
 pub(crate) mod diff;
 pub(crate) mod fuzz;
+pub(crate) mod mutate;
 pub(crate) mod replay;
 pub(crate) mod run;

@@ -56,7 +56,7 @@ impl Entry {
 
     /// The object with another name, so that cases do not collide.
     #[must_use]
-    pub(super) fn renamed(&self, suffix: &str) -> Self {
+    pub(crate) fn renamed(&self, suffix: &str) -> Self {
         let mut entry = self.clone();
         if let Some(group) = self.group_in_name() {
             let other = format!("{suffix}.{group}");
@@ -82,7 +82,7 @@ impl Entry {
     }
 
     /// A case of this kind: the setup creates the namespace, the cleanup deletes the object.
-    pub(super) fn case(&self, area: &str, name: &str, steps: Vec<Step>) -> Case {
+    pub(crate) fn case(&self, area: &str, name: &str, steps: Vec<Step>) -> Case {
         let cleanup = match self.is_stored() {
             true => vec![steps::delete(&format!("{}?gracePeriodSeconds=0", self.path()))],
             false => Vec::new(),

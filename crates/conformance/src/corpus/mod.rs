@@ -4,16 +4,18 @@
 //! `corpus/apply.yaml` has writes of several managers, step by step. A case has the format of the recordings, so the same
 //! code runs both. Start reading at [`cases`].
 
+mod custom;
 mod entry;
 mod invalid;
 mod lists;
 mod manager_writes;
 mod patches;
-mod steps;
+pub(crate) mod steps;
 mod verbs;
 
 use crate::transcript::Case;
 
+pub use custom::CustomKind;
 pub use entry::Entry;
 
 /// The default namespace of a run.

@@ -4,42 +4,42 @@ use serde_json::{Map, Value, json};
 
 use crate::transcript::{BodyFrom, Step};
 
-pub(super) const JSON: &str = "application/json";
-pub(super) const MERGE: &str = "application/merge-patch+json";
-pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
-pub(super) const JSON_PATCH: &str = "application/json-patch+json";
-pub(super) const APPLY: &str = "application/apply-patch+yaml";
-pub(super) const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-pub(super) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+pub(crate) const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-pub(super) fn get(path: &str) -> Step {
+pub(crate) fn get(path: &str) -> Step {
     step("GET", path)
 }
 
-pub(super) fn get_as(path: &str, accept: &str) -> Step {
+pub(crate) fn get_as(path: &str, accept: &str) -> Step {
     with_header(step("GET", path), "Accept", accept)
 }
 
-pub(super) fn post(path: &str, object: &Value) -> Step {
+pub(crate) fn post(path: &str, object: &Value) -> Step {
     send("POST", path, JSON, object.to_string())
 }
 
-pub(super) fn patch(path: &str, kind: &str, body: &Value) -> Step {
+pub(crate) fn patch(path: &str, kind: &str, body: &Value) -> Step {
     send("PATCH", path, kind, body.to_string())
 }
 
-pub(super) fn delete(path: &str) -> Step {
+pub(crate) fn delete(path: &str) -> Step {
     step("DELETE", path)
 }
 
-pub(super) fn send(method: &str, path: &str, kind: &str, body: impl Into<String>) -> Step {
+pub(crate) fn send(method: &str, path: &str, kind: &str, body: impl Into<String>) -> Step {
     let mut step = with_header(step(method, path), "Content-Type", kind);
     step.body = Some(body.into());
     step
 }
 
 /// A PUT of an earlier step's response with fields set.
-pub(super) fn put_from(path: &str, from: usize, set: &[(&str, Value)]) -> Step {
+pub(crate) fn put_from(path: &str, from: usize, set: &[(&str, Value)]) -> Step {
     let mut step = with_header(step("PUT", path), "Content-Type", JSON);
     step.body_from = Some(BodyFrom {
         step: from,
@@ -53,7 +53,7 @@ pub(super) fn put_from(path: &str, from: usize, set: &[(&str, Value)]) -> Step {
 }
 
 /// Creates the namespace of this collection and its default ServiceAccount.
-pub(super) fn namespace(at: &str) -> Vec<Step> {
+pub(crate) fn namespace(at: &str) -> Vec<Step> {
     let Some(name) = at
         .split("/namespaces/")
         .nth(1)

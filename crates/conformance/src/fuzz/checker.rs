@@ -19,6 +19,7 @@ const UPSTREAM_ERRORS: &[(u16, &str)] = &[
     (500, "strconv.ParseUint"),
     (500, "failed to create typed patch object"),
     (500, "failed to create typed live object"),
+    (500, "failed to convert new object"),
     (500, "list element types are not identical"),
     (500, "does not contain declared merge key"),
     (500, "unknown patch type"),

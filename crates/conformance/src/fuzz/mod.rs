@@ -13,13 +13,15 @@ mod target;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::corpus::{self, Entry};
+use crate::corpus::{self, CustomKind, Entry};
 use crate::server::Server;
+use crate::time;
 use crate::wire::{Caller, Client, Connection, Endpoint, Request, Response};
 use request::{Delivery, FuzzRequest};
 
@@ -29,6 +31,10 @@ pub use target::Target;
 
 /// The namespace of all requests.
 const NAMESPACE: &str = "fuzz";
+
+/// How often and at which interval the custom kind is polled.
+const ESTABLISHED_POLLS: usize = 200;
+const ESTABLISHED_POLL: Duration = Duration::from_millis(50);
 
 /// The range of requests to send.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +65,7 @@ struct Inputs {
 pub fn run(endpoint: &Endpoint, plan: Plan) -> Result<Report> {
     let mut client = Client::new(endpoint.clone());
     prepare(&mut client)?;
-    let inputs = Inputs {
-        targets: target::discover(&mut client)?,
-        entries: corpus::entries(NAMESPACE),
-    };
+    let inputs = Inputs::new(&mut client)?;
     let next = AtomicU64::new(plan.first);
     let reports = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..plan.concurrency)
@@ -85,13 +88,13 @@ pub fn panics(server: &Server) -> Vec<String> {
 
 /// A debug dump of the plan's first request, to examine a finding.
 pub fn describe(endpoint: &Endpoint, plan: Plan) -> Result<String> {
-    let inputs = Inputs {
-        targets: target::discover(&mut Client::new(endpoint.clone()))?,
-        entries: corpus::entries(NAMESPACE),
-    };
+    let mut client = Client::new(endpoint.clone());
+    prepare(&mut client)?;
+    let inputs = Inputs::new(&mut client)?;
     Ok(format!("{:?}", fuzz_request(&inputs, plan.seed, plan.first)))
 }
 
+/// Creates the namespace, its ServiceAccount and the custom kind, and waits until that is served.
 fn prepare(client: &mut Client) -> Result<()> {
     for (path, kind, name) in [
         ("/api/v1/namespaces".to_owned(), "Namespace", NAMESPACE),
@@ -104,7 +107,17 @@ fn prepare(client: &mut Client) -> Result<()> {
         let object = serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
         client.send(&Request::new("POST", &path).body("application/json", object.to_string()))?;
     }
-    Ok(())
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = CustomKind::of_corpus().definition.to_string();
+    client.send(&Request::new("POST", path).body("application/json", definition))?;
+    let collection = Request::new("GET", &CustomKind::collection(NAMESPACE));
+    for _ in 0..ESTABLISHED_POLLS {
+        if client.send(&collection)?.status == 200 {
+            return Ok(());
+        }
+        time::sleep(ESTABLISHED_POLL);
+    }
+    bail!("the custom kind is not served")
 }
 
 fn fuzz_request(inputs: &Inputs, seed: u64, number: u64) -> FuzzRequest {
@@ -159,10 +172,25 @@ fn send(
     result
 }
 
+// === impl Inputs ===
+
+impl Inputs {
+    fn new(client: &mut Client) -> Result<Self> {
+        let mut entries = corpus::entries(NAMESPACE);
+        entries.push(CustomKind::of_corpus().entry(NAMESPACE));
+        Ok(Self {
+            targets: target::discover(client)?,
+            entries,
+        })
+    }
+}
+
 // === impl Report ===
 
 impl Report {
-    fn with(mut self, other: Self) -> Self {
+    /// The sum of two reports.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
         self.findings.extend(other.findings);
         for (status, count) in other.statuses {
             *self.statuses.entry(status).or_default() += count;

@@ -90,9 +90,9 @@ impl Strategy for PodCertificateRequest {
     }
 
     fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
-        validate_final_conditions(&request.at(fields::STATUS).at(fields::CONDITIONS));
         let (status, before) = (request.at(fields::STATUS), old.at(fields::STATUS));
-        if status.is_same(&before) {
+        let has_valid_conditions = validate_final_conditions(&status.at(fields::CONDITIONS));
+        if !has_valid_conditions || status.is_same(&before) {
             return;
         }
         if final_condition(old).is_some() {
@@ -136,7 +136,7 @@ fn validate_request(spec: &FieldRef<'_>) {
     let request = spec.at(fields::STUB_PKCS10_REQUEST);
     if request.str().is_empty() {
         let ways = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-        return spec.invalid_as((), ways);
+        return spec.errors().invalid_omitting_value(ways);
     }
     let bytes = STANDARD.decode(request.str()).unwrap_or_default();
     if bytes.len() > REQUEST_BYTES {
@@ -144,29 +144,44 @@ fn validate_request(spec: &FieldRef<'_>) {
         return;
     }
     match CertificateRequest::from_der(&bytes) {
-        Err(_) => request.invalid("must be a valid PKCS#10 CSR"),
-        Ok(parsed) if parsed.verify_signature().is_err() => request.invalid("must be signed by its own key"),
+        Err(_) => request
+            .errors()
+            .invalid_omitting_value("must be a valid PKCS#10 CSR"),
+        Ok(parsed) if parsed.verify_signature().is_err() => {
+            request.errors().invalid_omitting_value("invalid signature");
+        }
         Ok(_) => {}
     }
 }
 
-fn validate_final_conditions(conditions: &FieldRef<'_>) {
-    let mut known = 0;
-    for condition in conditions.items() {
-        if !FINAL_CONDITIONS.contains(&condition.at(fields::TYPE).str()) {
-            condition.at(fields::TYPE).not_supported(FINAL_CONDITIONS);
+/// Validates the conditions. Returns whether they are valid, since the other rules depend on them. Kubernetes prints the
+/// path of an item with a dot.
+fn validate_final_conditions(conditions: &FieldRef<'_>) -> bool {
+    let (mut known, mut is_valid) = (0, true);
+    for (index, condition) in conditions.items().enumerate() {
+        let errors = conditions.errors().at(&format!("[{index}]"));
+        let kind = condition.at(fields::TYPE).with_errors(errors.at(fields::TYPE));
+        if !FINAL_CONDITIONS.contains(&kind.str()) {
+            kind.not_supported(FINAL_CONDITIONS);
+            is_valid = false;
             continue;
         }
         known += 1;
         if known > 1 {
-            condition.at(fields::TYPE).invalid(
+            kind.invalid(
                 "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"",
             );
+            is_valid = false;
         }
-        if condition.at(fields::STATUS).str() != "True" {
-            condition.at(fields::STATUS).not_supported(&["True"]);
+        let status = condition
+            .at(fields::STATUS)
+            .with_errors(errors.at(fields::STATUS));
+        if status.str() != "True" {
+            status.not_supported(&["True"]);
+            is_valid = false;
         }
     }
+    is_valid
 }
 
 /// The type of the terminal condition, if there is one.

@@ -26,7 +26,10 @@ impl Strategy for RuntimeClass {
         .description("The runtime handler."),
         columns::AGE,
     ];
-    const RULES: Rules = Rules::DEFAULT.create_on_update().no_unconditional_update();
+    const RULES: Rules = Rules::DEFAULT
+        .create_on_update()
+        .no_unconditional_update()
+        .unqualified_finalizers();
 
     fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
         let overhead = class.at(fields::OVERHEAD);
@@ -42,9 +45,15 @@ impl Strategy for RuntimeClass {
     fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
     fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
-        if !class.at(fields::HANDLER).is_same(&old.at(fields::HANDLER)) {
-            class.at(fields::HANDLER).invalid_as((), "field is immutable");
+        let handler = class.at(fields::HANDLER);
+        if handler.is_same(&old.at(fields::HANDLER)) {
+            return;
         }
+        if !handler.is_empty() {
+            name::check_declarative(&handler, name::check_dns1123_label);
+        }
+        handler.invalid_as((), "field is immutable");
+        handler.require();
     }
 }
 

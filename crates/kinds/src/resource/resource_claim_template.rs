@@ -26,7 +26,12 @@ impl Strategy for ResourceClaimTemplate {
 
     fn validate_for_update(_template: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
 
+    /// The spec is immutable; declarative validation reports a changed one that is invalid, too.
     fn validate_update(template: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
-        template.at(fields::SPEC).immutable(&old.at(fields::SPEC));
+        let (spec, before) = (template.at(fields::SPEC), old.at(fields::SPEC));
+        if !spec.is_same(&before) {
+            claim::validate(&spec.at(fields::SPEC));
+        }
+        spec.immutable(&before);
     }
 }

@@ -54,8 +54,13 @@ impl Strategy for VolumeAttachment {
 
     // The spec is immutable, so it is not validated again.
     fn validate_for_update(attachment: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let is_changed = !attachment.at(fields::SPEC).is_same(&old.at(fields::SPEC));
+        let has_attacher = !attachment.at(fields::SPEC).at(fields::ATTACHER).is_empty();
+        if is_changed && !has_attacher {
+            validate_attacher(attachment);
+        }
         validate_handwritten(attachment);
-        if !attachment.at(fields::SPEC).is_same(&old.at(fields::SPEC)) {
+        if is_changed && has_attacher {
             validate_attacher(attachment);
         }
     }

@@ -45,7 +45,6 @@ pub(crate) async fn apply(
     applied.require_type(&gvk.api_version(), &gvk.kind)?;
     let key = context.key()?;
     let response = if subresource.is_none() && context.find(&key)?.is_none() {
-        require_no_uid(context, &applied.tree)?;
         create_object(context, NewObject::Apply(&applied), options).await?
     } else {
         let applied = &applied;
@@ -112,14 +111,11 @@ impl AppliedConfiguration {
     ) -> Result<Tree, Status> {
         let tree = field_managers::apply(context, live, &self.tree, options)?;
         let mut object = prepare_merged(context, tree)?;
+        context.check_name(&object)?;
         if live.is_none() {
             meta::clear(&mut object, "resourceVersion");
+            require_no_uid(context, &object)?;
         }
-        if live.is_none() && meta::name(&object).is_empty() {
-            let name = context.target.name.as_deref().unwrap_or_default();
-            meta::set(&mut object, "name", name);
-        }
-        context.check_name(&object)?;
         context.default_namespace(&mut object)?;
         Ok(object)
     }
@@ -156,24 +152,42 @@ fn prepare_merged(context: &RequestContext<'_>, mut tree: Tree) -> Result<Tree, 
     }
     let taken = context.kind.prepare_applied(&mut tree);
     taken.map_err(|problem| unfit(&problem.to_string()))?;
+    context.kind.default_for_request(&mut tree, &context.facts);
     Ok(tree)
 }
 
 /// A value that fits the shape but not the type of its field: a fraction in an integer, or invalid base64.
 fn conversion_error(described: &str, cause: &str) -> Status {
     let kind = described.split_once("; ").map_or(described, |(_, kind)| kind);
-    let number = cause.contains("cannot unmarshal number");
-    let cause = match (schema_error(cause), cause.rsplit_once(" of type ")) {
-        (Some(own), _) => own,
-        (None, Some((_, expected))) if number => format!("cannot convert float64 to {expected}"),
-        _ => format!("error decoding from json: {cause}"),
-    };
+    let cause = schema_error(cause).unwrap_or_else(|| converter_error(cause));
     error::plain(
         500,
         format!(
             "failed to convert new object ({described}) to proper version: unable to convert unstructured object to {kind}: {cause}"
         ),
     )
+}
+
+/// The error of the converter from JSON trees, which words the errors of its decoder in its own way.
+fn converter_error(cause: &str) -> String {
+    let number = cause.contains("cannot unmarshal number");
+    match cause.rsplit_once(" of type ") {
+        Some((_, expected)) if number && expected.starts_with("int") && !expected.contains('.') => {
+            format!("cannot convert float64 to {expected}")
+        }
+        Some((found, expected)) => {
+            // Such a field has a decoder of its own, which does not know the field.
+            let found = found.split(" into Go struct field ").next().unwrap_or_default();
+            let expected = match expected {
+                "v1.Time" | "v1.MicroTime" => "string",
+                "intstr.IntOrString" => "int32",
+                expected => expected,
+            };
+            format!("{found} into Go value of type {expected}")
+        }
+        _ if cause.contains("base64") => format!("error decoding from json: {cause}"),
+        _ => cause.to_owned(),
+    }
 }
 
 /// The error of a value inside a type of CRDs with its own `UnmarshalJSON`, such as `items`: its path begins there.
@@ -216,4 +230,33 @@ fn require_no_uid(context: &RequestContext<'_>, applied: &Tree) -> Result<(), St
     let why =
         format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
     Err(Status::conflict(&context.name, name, &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cause: &str, expected: &str) {
+        let message = conversion_error("/a; v1, Kind=A", cause).message;
+        assert_eq!(
+            message.rsplit_once("Kind=A: ").map(|(_, end)| end),
+            Some(expected)
+        );
+    }
+
+    #[test]
+    fn a_field_with_a_decoder_of_its_own_has_that_decoders_error() {
+        let found = "json: cannot unmarshal number into Go struct field A.spec.n of type";
+        check(&format!("{found} int32"), "cannot convert float64 to int32");
+        check(
+            &format!("{found} v1.MicroTime"),
+            "json: cannot unmarshal number into Go value of type string",
+        );
+        check("parsing time \"x\"", "parsing time \"x\"");
+        check(
+            "illegal base64 data at input byte 0",
+            "error decoding from json: illegal base64 data at input byte 0",
+        );
+    }
 }

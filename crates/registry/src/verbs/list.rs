@@ -162,11 +162,17 @@ fn list_from_cache(
             take_chunk(options, objects, |object| Ok(object.clone()))
         }
     };
-    let chunk = match snapshot.len() > LARGE_OBJECTS {
+    let chunk = match is_large_selection(snapshot.len(), options) {
         true => off_worker(select),
         false => select(),
     };
     Ok(chunk?.into_list(context, snapshot.version))
+}
+
+/// Whether the selection takes long: every requirement is compared with every object.
+fn is_large_selection(objects: usize, options: &ListOptions) -> bool {
+    let requirements = options.labels.requirements.len() + options.fields.fields().count();
+    objects.saturating_mul(requirements.max(1)) > LARGE_OBJECTS
 }
 
 /// Lists from the store at a version, back to the last compaction.
@@ -358,4 +364,28 @@ pub(crate) fn reject_options(errors: Errors) -> Result<(), Status> {
     }
     let subject = Gvk::new("meta.k8s.io", "v1", "ListOptions");
     Err(Status::invalid(&subject, "", &errors.into_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(objects: usize, labels: &str, fields: &str, expected: bool) {
+        let options = ListOptions {
+            labels: labels.parse().unwrap(),
+            fields: fields.parse().unwrap(),
+            ..ListOptions::default()
+        };
+        assert_eq!(is_large_selection(objects, &options), expected);
+    }
+
+    #[test]
+    fn a_selection_is_large_by_its_objects_and_requirements() {
+        check(10_000, "", "", false);
+        check(10_001, "", "", true);
+        check(5_000, "a,b", "", false);
+        check(5_000, "a,b,c", "", true);
+        check(5_000, "a,b", "spec.x=1", true);
+    }
 }

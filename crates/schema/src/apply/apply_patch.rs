@@ -81,11 +81,23 @@ fn managers_before(live: &Tree, shape: &Shape, manager: &FieldManager<'_>) -> Ma
     managers
 }
 
+/// Whether this is a list of managed fields. The reference server ignores one that it cannot decode, whose type is then
+/// checked as that of any other field.
+fn is_managed_fields(value: &Tree) -> bool {
+    let is_entry = |entry: &Tree| {
+        let Tree::Map(entry) = entry else { return false };
+        entry.iter().all(|(name, value)| match (name, value) {
+            (_, Tree::Null) | ("fieldsV1", Tree::Map(_)) => true,
+            ("fieldsV1", _) => false,
+            (_, value) => matches!(value, Tree::Str(_)),
+        })
+    };
+    matches!(value, Tree::List(entries) if entries.iter().all(is_entry))
+}
+
 fn check_applied(applied: &Tree, shape: &Shape) -> Result<(), Error> {
-    if applied
-        .at(&["metadata", "managedFields"])
-        .is_some_and(|fields| !fields.is_null())
-    {
+    let managed = applied.at(&["metadata", "managedFields"]);
+    if managed.is_some_and(is_managed_fields) {
         return Err(Error::ManagedFieldsNotNil);
     }
     check(shape, applied).map_err(|why| Error::Untyped {

@@ -58,6 +58,8 @@ impl Schema {
                 ..Shape::new(id, false, vec![self.field(name, id, preserve)])
             },
             (Some(Type::String), _) if self.is_text() => return FieldType::String,
+            // For server-side apply, a string with a format is any scalar.
+            (Some(Type::String), _) => return FieldType::IntOrString,
             (Some(Type::Boolean), _) => return FieldType::Bool,
             (Some(Type::Integer), _) => return FieldType::Int64,
             (Some(Type::Number), _) => return FieldType::Double,
@@ -79,7 +81,7 @@ impl Schema {
         shape
     }
 
-    /// Whether a string is one for server-side apply as well: of one with a format the type is not checked.
+    /// Whether a string is one for server-side apply as well.
     fn is_text(&self) -> bool {
         let rules = self.value_validation.as_deref();
         let format = rules.and_then(|rules| rules.format.as_deref());

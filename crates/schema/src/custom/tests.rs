@@ -111,6 +111,20 @@ fn a_shape_is_made_for_patches_and_apply() {
     assert!(shape.member("metadata").is_some());
 }
 
+#[test]
+fn a_string_with_a_format_is_any_scalar_for_apply() {
+    let shape = spec(serde_json::json!({
+        "plain": {"type": "string"}, "bytes": {"type": "string", "format": "byte"},
+        "address": {"type": "string", "format": "ipv4"}, "own": {"type": "string", "format": "own"},
+    }))
+    .to_shape("Thing");
+    let types = ["plain", "bytes", "address", "own"].map(|name| {
+        let field = shape.at(&["spec"]).and_then(|spec| spec.member(name));
+        matches!(field.unwrap().value_type, crate::shape::FieldType::String)
+    });
+    assert_eq!(types, [true, true, false, false]);
+}
+
 #[track_caller]
 fn check_duplicates(properties: serde_json::Value, value: serde_json::Value, expected: &[&str]) {
     let object = tree(serde_json::json!({"spec": value}));

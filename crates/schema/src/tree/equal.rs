@@ -72,3 +72,28 @@ fn covers(left: &Map, right: &Map) -> bool {
 fn present<'a>(map: &'a Map, key: &str) -> Option<&'a Tree> {
     map.get(key).filter(|value| !value.is_null())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(left: &[(&str, Tree)], right: &[(&str, Tree)], semantic: bool, json: bool) {
+        let map = |pairs: &[(&str, Tree)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(key, value)| (compact_str::CompactString::from(*key), value.clone()));
+            Tree::from(pairs.collect::<Map>())
+        };
+        let (left, right) = (map(left), map(right));
+        assert_eq!((left.semantic_eq(&right), left.unordered_eq(&right)), (semantic, json));
+    }
+
+    #[test]
+    fn null_is_absent_for_a_type_and_a_value_in_json() {
+        let (a, b) = (("a", Tree::Int(1)), ("b", Tree::Null));
+        check(&[a.clone(), b.clone()], &[b.clone(), a.clone()], true, true);
+        check(&[a.clone(), b.clone()], std::slice::from_ref(&a), true, false);
+        check(&[a], &[("a", Tree::Int(2))], false, false);
+    }
+}

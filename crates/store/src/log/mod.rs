@@ -31,7 +31,7 @@ pub(crate) trait Log: Debug + Send {
     }
 
     /// Returns once the transactions of `batch`, at least one, are durable. After an error nothing of the batch is
-    /// published. After [`Error::NoSpace`] the log is as it was before the call; after any other error `append` is not
+    /// published. After [`Error::NoSpace`] or [`Error::OutOfFiles`] the log is as it was before the call; after any other error `append` is not
     /// called again.
     fn append(&mut self, batch: &mut WriteBatch) -> Result<(), Error>;
 

@@ -194,3 +194,15 @@ fn options_may_be_protobuf() {
     };
     assert_eq!(read(&Query::parse(None), Some(&garbage)).unwrap_err().code, 400);
 }
+
+#[test]
+fn a_body_of_another_type_has_kubernetes_error() {
+    let unmarshal = |rest: &str| format!("400 json: cannot unmarshal {rest}");
+    let options = r#"{"preconditions":{"uid":1}}"#;
+    let expected = unmarshal("number into Go struct field Preconditions.preconditions.uid of type types.UID");
+    check("", Some(options), &expected);
+    let expected = unmarshal("string into Go struct field DeleteOptions.gracePeriodSeconds of type int64");
+    check("", Some(r#"{"gracePeriodSeconds":"x"}"#), &expected);
+    let typed = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+    check("", Some("[]"), &format!("400 {typed}"));
+}

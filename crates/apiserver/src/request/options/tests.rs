@@ -16,11 +16,10 @@ fn check_list(query: &str, expected: &str) {
 
 #[track_caller]
 fn check_watch(query: &str, expected: &str) {
-    assert_eq!(
-        error(watch(&Query::parse(Some(query)), Duration::ZERO)),
-        expected,
-        "{query}"
-    );
+    let url = format!("watch=true&{query}");
+    let parsed = Query::parse(Some(&url));
+    let version = watch(&parsed, Duration::ZERO).and_then(|_| watch_version(&parsed));
+    assert_eq!(error(version), expected, "{query}");
 }
 
 #[track_caller]

@@ -154,7 +154,8 @@ fn conform_merged(
         let number = cause.contains("cannot unmarshal number");
         let cause = match cause.rsplit_once(" of type ") {
             Some((_, expected)) if number => format!("cannot convert float64 to {expected}"),
-            _ => format!("error decoding from json: {cause}"),
+            _ if cause.contains("base64") => format!("error decoding from json: {cause}"),
+            _ => cause,
         };
         let kind = display(kind);
         PatchError::Message(format!(

@@ -24,6 +24,8 @@ pub(super) enum Fault {
     Sync,
     /// A part is written.
     Short(usize),
+    /// No file can be opened: too many are open.
+    NoFiles,
 }
 
 /// A disk whose writes to files of one mode fail after a number of them.
@@ -50,6 +52,10 @@ impl FailingDisk {
 
 impl Disk for FailingDisk {
     fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn DiskFile>> {
+        let is_failing = mode == self.mode && matches!(self.fault, Fault::NoFiles);
+        if is_failing && self.left.fetch_sub(1, SeqCst) <= 0 {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
         // A part of a block can be written through the page cache only.
         let inner = match mode {
             Mode::Durable => RealDisk.open(path, Mode::Cached)?,
@@ -57,7 +63,7 @@ impl Disk for FailingDisk {
         };
         Ok(Box::new(FailingFile {
             inner,
-            fault: (mode == self.mode).then_some(self.fault),
+            fault: (mode == self.mode && !is_failing).then_some(self.fault),
             left: self.left.clone(),
         }))
     }
@@ -93,6 +99,7 @@ impl DiskFile for FailingFile {
                 self.inner.write_at(offset, bytes)?;
                 Err(io::Error::other("the medium failed"))
             }
+            Some(Fault::NoFiles) => unreachable!("a file that is open can be written"),
             Some(Fault::Short(length)) => self.inner.write_at(offset, &bytes[..length]),
         }
     }

@@ -92,6 +92,28 @@ fn puts_are_accepted_again_once_there_is_space() {
     check_holds(&open(dir.path()).unwrap().snapshot(), 40);
 }
 
+/// Too many open files when the log continues in its next segment, for the allocator and for the writer.
+#[test]
+fn puts_are_accepted_again_once_a_file_can_be_opened() {
+    for mode in [Mode::Fill, Mode::Durable] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FailingDisk::new(Fault::NoFiles, mode, 1);
+        let store = Store::open_on(disk.clone(), dir.path(), durable()).unwrap();
+        let acknowledged = (1..100).take_while(|n| put(&store, &format!("k{n:04}"), b"value").is_ok());
+        let acknowledged = acknowledged.count() as u64;
+        let failed = put(&store, "more", b"value");
+        assert!(matches!(failed, Err(Error::OutOfFiles { .. })), "{failed:?}");
+        assert!(store.check_writable().is_ok(), "a restart would not help");
+        disk.left.store(i64::MAX, SeqCst);
+        assert!(!wait(store.maintain()).unwrap().full);
+        for n in acknowledged + 1..=40 {
+            put(&store, &format!("k{n:04}"), b"value").unwrap();
+        }
+        drop(store);
+        check_holds(&open(dir.path()).unwrap().snapshot(), 40);
+    }
+}
+
 #[test]
 fn a_segment_that_could_not_be_made_earlier_is_tried_again_before_a_put_fails() {
     let dir = tempfile::tempdir().unwrap();
