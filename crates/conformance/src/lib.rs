@@ -6,13 +6,14 @@
 //! reason in the list of known differences.
 //!
 //! Start reading at [`transcript`] for recorded responses, [`corpus`] and [`differential`] for two servers side by side,
-//! [`fuzz`] for fuzzed requests.
+//! [`fuzz`] for fuzzed requests, [`scheduling`] for the decisions of a scheduler.
 
 pub mod compare;
 pub mod corpus;
 pub mod differential;
 pub mod fuzz;
 pub mod normalize;
+pub mod scheduling;
 pub mod server;
 pub mod time;
 pub mod transcript;

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::diff::record(&args),
         Command::Check(args) => commands::diff::check(&args),
         Command::Fuzz(args) => commands::fuzz::run(&args),
+        Command::Scheduling { command } => commands::scheduling::run(&command),
         Command::Run(args) => commands::run::run(&args),
     };
     match outcome {

@@ -4,3 +4,4 @@ pub(crate) mod diff;
 pub(crate) mod fuzz;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod scheduling;
