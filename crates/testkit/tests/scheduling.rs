@@ -1,7 +1,7 @@
 //! Scheduling through the API: preemption, scheduling gates, host ports, and events that wake waiting pods.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use k8s_openapi::api::core::v1::{Event, Pod, PodCondition, PodSchedulingGate};
+use k8s_openapi::api::core::v1::{Binding, Event, ObjectReference, Pod, PodCondition, PodSchedulingGate};
 use serde_json::json;
 use setpoint_api::options::DeleteOptions;
 use setpoint_client::Object;
@@ -142,4 +142,30 @@ async fn a_pod_with_a_host_port_waits_until_the_port_is_free() {
             node_of(cluster, "second") == "n1"
         })
         .await;
+}
+
+/// OC10
+#[tokio::test]
+async fn a_binding_for_an_older_version_of_the_pod_is_a_conflict() {
+    let (cluster, _components) = Cluster::with([]).await;
+    create(&cluster, "default", &pod("web").build()).await;
+    let pods = cluster.client("test").namespaced::<Pod>("default");
+    let seen = pods.get("web").await.unwrap();
+    let patch = Patch::merge(&json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+    pods.patch("web", &patch).await.unwrap();
+    let mut binding = Binding {
+        target: ObjectReference {
+            name: Some("n1".to_owned()),
+            ..ObjectReference::default()
+        },
+        ..Binding::default()
+    };
+    binding.metadata.name = Some("web".to_owned());
+    binding.metadata.resource_version = Some(seen.resource_version().to_string());
+    let status = pods
+        .create_subresource("web", "binding", &binding)
+        .await
+        .unwrap_err();
+    assert!(status.is_conflict(), "{status}");
+    assert_eq!(node_of(&cluster, "web"), "");
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::plugin_sets::{at_point, multi_point};
 use super::raw::{RawConfiguration, RawPlugin, RawPluginSet, RawPlugins, RawProfile};
 use super::{ConfigError, default_name};
-use crate::framework::{Handle, Profile, Registration};
+use crate::framework::{Handle, Profile, Registration, Score};
 use crate::plugins::{DEFAULT_PLUGINS, PluginArgs};
 
 /// The configuration of a profile.
@@ -131,6 +131,9 @@ impl ProfileConfig {
     }
 }
 
+/// A Score plugin and its weight.
+type WeightedScore = (Arc<dyn Score>, i64);
+
 /// The plugins by extension point.
 struct Points<'a> {
     multi: &'a [RawPlugin],
@@ -156,10 +159,7 @@ impl Points<'_> {
         parts.collect()
     }
 
-    fn collect_weighted(
-        &self,
-        set: &RawPluginSet,
-    ) -> Result<Vec<(Arc<dyn crate::framework::Score>, i64)>, ConfigError> {
+    fn collect_weighted(&self, set: &RawPluginSet) -> Result<Vec<WeightedScore>, ConfigError> {
         let scores = self.collect("ScorePlugin", set, |one| one.score.clone())?;
         let weight = |name: &str| {
             let mut all = set.enabled.iter().chain(self.multi);

@@ -205,10 +205,9 @@ impl RawPod {
     pub(super) fn resource_claims(&self) -> Box<[ResourceClaimReference]> {
         let generated = |name: &str| {
             let statuses = self.status.resource_claim_statuses.iter();
-            let found = statuses
+            statuses
                 .filter(|one| one.name == name)
-                .find_map(|one| one.resource_claim_name.clone());
-            found
+                .find_map(|one| one.resource_claim_name.clone())
         };
         let references = self
             .spec

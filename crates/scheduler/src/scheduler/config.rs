@@ -30,7 +30,7 @@ impl Config {
     pub(super) fn build_profiles(&self, handle: &Handle) -> Result<Profiles, Error> {
         let profiles = self.profiles.iter().map(|profile| profile.build(handle));
         let profiles: Result<Vec<_>, _> = profiles.collect();
-        let profiles = profiles.map_err(|error| Error::terminal(error))?;
+        let profiles = profiles.map_err(Error::terminal)?;
         Ok(Profiles::new(profiles))
     }
 

@@ -355,13 +355,18 @@ impl Scheduler {
         diagnosis: Option<Diagnosis>,
     ) {
         let now = self.now();
+        let reason = if diagnosis.is_some() {
+            "Unschedulable"
+        } else {
+            "SchedulerError"
+        };
         match diagnosis {
             Some(diagnosis) => self.queue.add_unschedulable(&outcome.key, &diagnosis, now),
             None => self.queue.retry(&outcome.key, now),
         }
         let pod = self.queue.find(&outcome.key).cloned();
         if let Some(pod) = pod.filter(|pod| pod.uid == outcome.uid) {
-            self.report_failure(&pod, "SchedulerError", message, None);
+            self.report_failure(&pod, reason, message, None);
         }
     }
 

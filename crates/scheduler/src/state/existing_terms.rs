@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use super::node_table::{NodeIndex, NodeRef};
-use super::topology::{NamespaceLabels, RelabelFn, TopologyCounts, TopologyTerm};
+use super::node_table::NodeIndex;
+use super::topology::{CountChange, NamespaceLabels, RelabelFn, TopologyCounts, TopologyTerm};
 use crate::pod_info::PodInfo;
 
 /// A term of existing pods.
@@ -55,7 +55,13 @@ impl ExistingTerms {
         self.sequence
     }
 
-    pub(super) fn pod_changed(&mut self, pod: &PodInfo, node: NodeRef<'_>, by: i64, sequence: u64) {
+    pub(super) fn pod_changed(&mut self, change: &CountChange<'_>) {
+        let CountChange {
+            pod,
+            node,
+            by,
+            sequence,
+        } = *change;
         if pod.spec.affinity.is_empty() {
             return;
         }

@@ -245,10 +245,14 @@ impl ClusterState {
     }
 
     fn count(&mut self, pod: &PodInfo, node: NodeIndex, by: i64) {
-        let node = self.nodes.node(node);
-        self.topology
-            .pod_changed(pod, node, by, &self.namespaces, self.sequence);
-        self.existing_terms.pod_changed(pod, node, by, self.sequence);
+        let change = topology::CountChange {
+            pod,
+            node: self.nodes.node(node),
+            by,
+            sequence: self.sequence,
+        };
+        self.topology.pod_changed(&change, &self.namespaces);
+        self.existing_terms.pod_changed(&change);
     }
 
     fn change_node(&mut self, name: &str, new: Option<Arc<NodeProperties>>) -> Option<NodeChange> {

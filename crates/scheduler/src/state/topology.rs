@@ -52,6 +52,16 @@ pub(super) struct TopologyIndex {
     changes: u64,
 }
 
+/// A pod that is counted on a node `by` times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CountChange<'a> {
+    pub(super) pod: &'a PodInfo,
+    pub(super) node: NodeRef<'a>,
+    pub(super) by: i64,
+    /// The number of the change.
+    pub(super) sequence: u64,
+}
+
 #[derive(Debug)]
 struct Counter {
     counts: Arc<TopologyCounts>,
@@ -216,26 +226,19 @@ impl TopologyIndex {
         counts
     }
 
-    /// Counts a pod on a node `by` times in every counter that selects it.
-    pub(super) fn pod_changed(
-        &mut self,
-        pod: &PodInfo,
-        node: NodeRef<'_>,
-        by: i64,
-        labels: &NamespaceLabels,
-        sequence: u64,
-    ) {
+    /// Counts a pod in every counter that selects it.
+    pub(super) fn pod_changed(&mut self, change: &CountChange<'_>, labels: &NamespaceLabels) {
         self.changes += 1;
         if self.changes.is_multiple_of(SWEEP_CHANGES) {
             self.sweep();
         }
         let buckets = self.buckets.get_mut();
-        for name in [pod.namespace(), ""] {
+        for name in [change.pod.namespace(), ""] {
             let counters = buckets.get_mut(name).into_iter().flatten();
-            for (term, counter) in counters.filter(|(term, _)| term.matches(pod, labels)) {
+            for (term, counter) in counters.filter(|(term, _)| term.matches(change.pod, labels)) {
                 let counts = Arc::make_mut(&mut counter.counts);
-                counts.add(&term.topology_key, node, by);
-                counts.set_sequence(sequence);
+                counts.add(&term.topology_key, change.node, change.by);
+                counts.set_sequence(change.sequence);
             }
         }
     }

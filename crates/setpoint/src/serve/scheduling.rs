@@ -88,12 +88,25 @@ fn parse(request: RouteRequest<'_>) -> Result<Query, Status> {
             let tree = yaml::parse(request.body).map_err(|error| Status::bad_request(error.to_string()))?;
             Ok(Query::WhatIf {
                 namespace: (*namespace).to_owned(),
-                pod: json::write(&tree),
+                pod: without_name(&json::write(&tree))?,
                 user: request.user.clone(),
             })
         }
         _ => Err(Status::method_not_allowed()),
     }
+}
+
+/// The manifest with a generated name, so that a pod of this name may exist.
+fn without_name(pod: &[u8]) -> Result<Vec<u8>, Status> {
+    let invalid = |error: serde_json::Error| Status::bad_request(error.to_string());
+    let mut pod: serde_json::Value = serde_json::from_slice(pod).map_err(invalid)?;
+    if let Some(metadata) = pod["metadata"].as_object_mut()
+        && let Some(name) = metadata.remove("name")
+    {
+        let prefix = format!("{}-", name.as_str().unwrap_or_default());
+        metadata.insert("generateName".to_owned(), prefix.into());
+    }
+    serde_json::to_vec(&pod).map_err(invalid)
 }
 
 impl ExplainHandler {
