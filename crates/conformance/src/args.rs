@@ -29,6 +29,11 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     /// Send random mutations of the corpus to two servers, and print the differences of their responses.
     Mutate(Mutate),
+    /// Schedule pods in scripted situations, and compare the decisions with those of kube-scheduler.
+    Scheduling {
+        #[command(subcommand)]
+        command: SchedulingCommand,
+    },
     /// Start a server, and run a program with its kubeconfig. The exit code is the program's.
     Run(Run),
 }
@@ -207,6 +212,62 @@ pub(crate) struct Fuzz {
     /// Print the first request instead of sending it.
     #[arg(long)]
     pub(crate) describe: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SchedulingCommand {
+    /// Record the decisions of the scheduler of a cluster.
+    Record(SchedulingRecord),
+    /// Compare the decisions of a scheduler with the recorded ones.
+    Check(SchedulingCheck),
+}
+
+/// The situations and the decisions recorded in them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchedulingFiles {
+    /// The directory of the situations.
+    #[arg(long, value_name = "DIR", default_value = "crates/conformance/scheduling")]
+    pub(crate) situations: PathBuf,
+    /// The file of the recorded decisions.
+    #[arg(long, value_name = "FILE", default_value = "reference/scheduling.jsonl")]
+    pub(crate) decisions: PathBuf,
+    /// Only situations whose id has this prefix.
+    #[arg(long, default_value = "")]
+    pub(crate) id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchedulingRecord {
+    /// The kubeconfig of a cluster with a scheduler, without nodes and controllers. Its API server has the admission
+    /// plugins ServiceAccount and TaintNodesByCondition disabled.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: PathBuf,
+    #[command(flatten)]
+    pub(crate) files: SchedulingFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchedulingCheck {
+    /// The kubeconfig of a running cluster, as for `record`.
+    #[arg(long, value_name = "FILE", required_unless_present = "start")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The `setpoint` program to start a server of.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "kubeconfig")]
+    pub(crate) start: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: SchedulingFiles,
+    /// The file of known differences with their reasons.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known: Option<PathBuf>,
+    /// The file with the number of decisions that must be equal. Without it, all must be.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) floors: Option<PathBuf>,
+    /// Raise the number in that file to the current one.
+    #[arg(long, requires = "floors")]
+    pub(crate) raise_floors: bool,
+    /// The number of differences to print.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) show: usize,
 }
 
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,8 @@
 //! reason in the list of known differences.
 //!
 //! Start reading at [`transcript`] for recorded responses, [`corpus`] and [`differential`] for two servers side by side,
-//! [`mutation`] for random requests to both, [`fuzz`] for fuzzed requests to one.
+//! [`mutation`] for random requests to both, [`fuzz`] for fuzzed requests to one, [`scheduling`] for the decisions of a
+//! scheduler.
 
 pub mod compare;
 pub mod corpus;
@@ -14,6 +15,7 @@ pub mod differential;
 pub mod fuzz;
 pub mod mutation;
 pub mod normalize;
+pub mod scheduling;
 pub mod server;
 pub mod time;
 pub mod transcript;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::diff::check(&args),
         Command::Fuzz(args) => commands::fuzz::run(&args),
         Command::Mutate(args) => commands::mutate::run(&args),
+        Command::Scheduling { command } => commands::scheduling::run(&command),
         Command::Run(args) => commands::run::run(&args),
     };
     match outcome {

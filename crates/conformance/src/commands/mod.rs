@@ -5,3 +5,4 @@ pub(crate) mod fuzz;
 pub(crate) mod mutate;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod scheduling;

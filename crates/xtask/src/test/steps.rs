@@ -55,6 +55,16 @@ const REPLAY: &[&str] = &[
     "0",
 ];
 
+/// The decisions of the scheduler, compared with those of kube-scheduler.
+const SCHEDULING: &[&str] = &[
+    "scheduling",
+    "check",
+    "--known",
+    "crates/conformance/scheduling/known-differences.toml",
+    "--floors",
+    "crates/conformance/floors.toml",
+];
+
 /// A short run of all faults. The server is a debug build on a busy machine, so only the order of magnitude of the latency
 /// is checked.
 const SOAK: &[&str] = &["--minutes", "1", "--seed", "1"];
@@ -75,6 +85,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::files("e2e", root, &e2e)?,
         Step::conformance("fuzz", FUZZ),
         Step::conformance("replay", REPLAY),
+        Step::conformance("scheduling", SCHEDULING),
         Step::soak("soak", SOAK),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("node", &[component::NODE], client::node),
