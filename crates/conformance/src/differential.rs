@@ -199,6 +199,14 @@ impl KnownDifferences {
         });
         row.map(|row| row.reason.as_str())
     }
+
+    /// Why a difference anywhere in this case is expected.
+    pub fn reason_of_case(&self, case: &str) -> Option<&str> {
+        let mut rows = self.difference.iter();
+        let row =
+            rows.find(|row| case.starts_with(&row.case) && row.path.is_empty() && row.contains.is_empty());
+        row.map(|row| row.reason.as_str())
+    }
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn check(args: &SchedulingCheck) -> Result<bool> {
 fn print(differences: &[Difference], known: &KnownDifferences, show: usize) -> usize {
     let mut unknown = 0;
     for difference in differences {
-        if let Some(reason) = known.reason(&difference.id, "") {
+        if let Some(reason) = known.reason_of_case(&difference.id) {
             println!("known: {}: {reason}", difference.id);
             continue;
         }

@@ -86,7 +86,10 @@ mod tests {
             Tree::from(pairs.collect::<Map>())
         };
         let (left, right) = (map(left), map(right));
-        assert_eq!((left.semantic_eq(&right), left.unordered_eq(&right)), (semantic, json));
+        assert_eq!(
+            (left.semantic_eq(&right), left.unordered_eq(&right)),
+            (semantic, json)
+        );
     }
 
     #[test]
