@@ -15,5 +15,6 @@ pub mod envtest;
 pub mod new;
 mod remote;
 pub mod store;
+pub mod template;
 pub mod tree;
 pub mod version;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_api::go_duration;
-use setpoint_cli::{certs, envtest, new, store, tree, version};
+use setpoint_cli::{certs, envtest, new, store, template, tree, version};
 use setpoint_values::Cidr;
 
 pub(crate) use address_flags::AddressFlags;
@@ -69,6 +69,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: envtest::Command,
     },
+    /// Render a Go template with the functions of Sprig.
+    Template(template::Args),
     /// Print an object with all its dependents, and the readiness of each.
     Tree(tree::Args),
     /// Print the client and server versions.

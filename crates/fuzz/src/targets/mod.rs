@@ -10,6 +10,7 @@ mod protobuf;
 mod quantity;
 mod selector;
 mod store;
+mod template;
 mod token_file;
 mod websocket;
 mod yaml;
@@ -37,6 +38,7 @@ pub const ALL: &[Target] = &[
     quantity::TARGET,
     selector::TARGET,
     store::TARGET,
+    template::TARGET,
     token_file::TARGET,
     websocket::TARGET,
     yaml::TARGET,

@@ -107,7 +107,11 @@ pub(crate) const CRATES: &[CrateRow] = &[
             "x509",
         ],
     ),
-    row("cli", 7, &["api", "client", "pki", "runtime", "store", "template"]),
+    row(
+        "cli",
+        7,
+        &["api", "client", "pki", "runtime", "store", "template"],
+    ),
     row("controllers", 7, &["api", "runtime", "values", "x509"]),
     row("dashboard", 7, &["api", "client"]),
     row("manifests", 7, &["api", "client", "codec", "runtime"]),
