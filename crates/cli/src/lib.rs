@@ -16,5 +16,6 @@ pub mod explain_scheduling;
 pub mod new;
 mod remote;
 pub mod store;
+pub mod template;
 pub mod tree;
 pub mod version;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_api::go_duration;
-use setpoint_cli::{certs, envtest, explain_scheduling, new, store, tree, version};
+use setpoint_cli::{certs, envtest, explain_scheduling, new, store, template, tree, version};
 use setpoint_values::Cidr;
 
 pub(crate) use address_flags::AddressFlags;
@@ -71,6 +71,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: envtest::Command,
     },
+    /// Render a Go template with the functions of Sprig.
+    Template(template::Args),
     /// Print an object with all its dependents, and the readiness of each.
     Tree(tree::Args),
     /// Print for every node which plugin rejects a pod, or its scores, now and at the time of the last decision.

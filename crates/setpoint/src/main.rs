@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use setpoint_apiserver::version::Version;
-use setpoint_cli::{certs, envtest, explain_scheduling, new, store, tree, version};
+use setpoint_cli::{certs, envtest, explain_scheduling, new, store, template, tree, version};
 
 use crate::args::{Args, Command};
 
@@ -51,6 +51,7 @@ fn setpoint() -> ExitCode {
         Command::Certs { command } => certs::run(&command),
         Command::New { command } => new::run(&command),
         Command::Envtest { command } => envtest::run(&command),
+        Command::Template(args) => template::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::ExplainScheduling(args) => explain_scheduling::run(&args),
         Command::Version(args) => version::run(&args, &Version::client()),

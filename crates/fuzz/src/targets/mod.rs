@@ -10,6 +10,7 @@ mod protobuf;
 mod quantity;
 mod selector;
 mod store;
+mod template;
 mod token_file;
 mod typed_json;
 mod websocket;
@@ -38,6 +39,7 @@ pub const ALL: &[Target] = &[
     quantity::TARGET,
     selector::TARGET,
     store::TARGET,
+    template::TARGET,
     token_file::TARGET,
     typed_json::TARGET,
     websocket::TARGET,
