@@ -69,3 +69,35 @@ fn in_a_large_cluster_a_share_of_the_nodes_is_enough() {
     assert_eq!(nodes_to_find(20_000, 0), 1000);
     assert_eq!(nodes_to_find(1000, 70), 700);
 }
+
+/// With cached results, equal pods are planned as without, whatever changes between them.
+#[test]
+fn cached_results_lead_to_the_same_plans() {
+    let mut cluster = cluster("a=1000 b=1000-300 c=800 d=400-400");
+    let profile = default_profile(&Handle::default());
+    let mut cache = SignatureCache::default();
+    let first = pod_requesting("p0", "", 200);
+    for turn in 0..12 {
+        let mut pod = first.clone();
+        pod.key = setpoint_api::Key::new("default", &format!("p{turn}"));
+        pod.uid = pod.key.name().into();
+        let rotation = Rotation { start: turn, turn };
+        let fresh = plan(&profile, &pod, &cluster, rotation);
+        let cached = plan_cached(&profile, &pod, &cluster, rotation, &mut cache);
+        let (fresh, cached) = match (fresh, cached) {
+            (Ok(fresh), Ok(cached)) => (fresh, cached),
+            (Err(PlanError::Unfit(fresh)), Err(PlanError::Unfit(cached))) => {
+                assert_eq!(fresh.diagnosis.to_string(), cached.diagnosis.to_string());
+                break;
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((fresh.node, fresh.scores), (cached.node, cached.scores));
+        let name = cluster.node(fresh.node).name().to_owned();
+        cluster.assume(std::sync::Arc::new(pod.assigned_to(&name)));
+        if turn == 3 {
+            cluster.set_node(&crate::fixtures::node("d", 900));
+        }
+    }
+    assert!(cluster.pod_count() > 12, "the nodes were filled");
+}
