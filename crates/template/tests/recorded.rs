@@ -1,6 +1,8 @@
 //! Replay of the cases that Go recorded: every template gives the same text, or fails with the same message, as with
 //! `text/template` and Sprig. `e2e/template` records them.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use serde_json::Value as Json;

@@ -146,7 +146,7 @@ impl Value {
             Self::Complex(real, imaginary) => *real != 0.0 || *imaginary != 0.0,
             Self::String(text) => !text.is_empty(),
             Self::List(list) => !list.items().is_empty(),
-            Self::Map(map) => map.len() > 0,
+            Self::Map(map) => !map.is_empty(),
             Self::Time(_) | Self::Version(_) | Self::Function(_) => true,
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn to_int64(value: &Value) -> i64 {
 
 /// Go's conversion on amd64: a number out of range is the smallest one.
 fn float_to_int(value: f64) -> i64 {
-    match value >= -9.223_372_036_854_776e18 && value < 9.223_372_036_854_776e18 {
+    match (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&value) {
         true => value as i64,
         false => i64::MIN,
     }

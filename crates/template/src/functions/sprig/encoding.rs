@@ -95,7 +95,7 @@ fn decode32(value: &str) -> String {
         let count = chunk.len() * 5 / 8;
         bytes.extend_from_slice(&bits.to_be_bytes()[3..3 + count]);
     }
-    if clean.len() % 8 != 0 {
+    if !clean.len().is_multiple_of(8) {
         return format!(
             "illegal base32 data at input byte {}",
             clean.len() / 8 * 8 + clean.len() % 8

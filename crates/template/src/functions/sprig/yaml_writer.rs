@@ -36,7 +36,7 @@ impl Writer<'_, '_> {
         }
         match value {
             Value::List(list) if !list.items().is_empty() => self.list(list.items(), indent),
-            Value::Map(map) if map.len() > 0 => self.map(map.entries(), indent),
+            Value::Map(map) if !map.is_empty() => self.map(map.entries(), indent),
             _ => {
                 let text = self.scalar(value, indent)?;
                 self.out.push_str(&text);
@@ -74,7 +74,7 @@ impl Writer<'_, '_> {
                     self.out.push_str(&" ".repeat(indent));
                     self.node(value, indent)?;
                 }
-                Value::Map(map) if map.len() > 0 => {
+                Value::Map(map) if !map.is_empty() => {
                     self.out.push('\n');
                     self.out.push_str(&" ".repeat(indent + 2));
                     self.node(value, indent + 2)?;
