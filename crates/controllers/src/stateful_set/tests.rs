@@ -1,11 +1,14 @@
 //! The controller against a real registry, with the scheduler and nodes.
 
 use k8s_openapi::api::apps::v1::{StatefulSetSpec, StatefulSetStatus};
+use setpoint_api::Gvr;
 use setpoint_testkit::{Cluster, Component, replica_set};
 
 use super::*;
 
 const SETS: Component = Component::Controller("statefulset");
+/// Binds the claims of the pods, which wait for a node until then.
+const VOLUMES: Component = Component::Controller("persistentvolume-binder");
 
 fn stateful_set(replicas: i32) -> StatefulSet {
     let model = replica_set("db").build();
@@ -25,6 +28,25 @@ fn stateful_set(replicas: i32) -> StatefulSet {
             ..StatefulSetSpec::default()
         },
         status: None,
+    }
+}
+
+/// Creates volumes for the claims of as many pods.
+async fn create_volumes(cluster: &Cluster, count: usize) {
+    let volumes = Gvr::new("", "v1", "persistentvolumes");
+    let volumes = cluster.client("test").dynamic(volumes, "");
+    for number in 0..count {
+        let volume = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": format!("volume-{number}")},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/data"},
+            },
+        });
+        volumes.create(volume.to_string()).await.unwrap();
     }
 }
 
@@ -51,7 +73,9 @@ async fn edit(cluster: &Cluster, change: impl Fn(&mut StatefulSetSpec)) {
 
 #[tokio::test]
 async fn pods_have_ordinals_and_claims_and_are_scaled_in_order() {
-    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(2)]).await;
+    let (cluster, _components) =
+        Cluster::with([SETS, VOLUMES, Component::Scheduler, Component::nodes(2)]).await;
+    create_volumes(&cluster, 3).await;
     cluster
         .client("test")
         .namespaced("default")
@@ -93,7 +117,9 @@ async fn pods_have_ordinals_and_claims_and_are_scaled_in_order() {
 
 #[tokio::test]
 async fn a_new_template_replaces_the_pods_from_the_highest_on() {
-    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(2)]).await;
+    let (cluster, _components) =
+        Cluster::with([SETS, VOLUMES, Component::Scheduler, Component::nodes(2)]).await;
+    create_volumes(&cluster, 3).await;
     cluster
         .client("test")
         .namespaced("default")
@@ -124,7 +150,9 @@ async fn a_new_template_replaces_the_pods_from_the_highest_on() {
 /// CL5
 #[tokio::test]
 async fn cl5_further_reconciles_of_a_settled_set_write_nothing() {
-    let (cluster, _components) = Cluster::with([SETS, Component::Scheduler, Component::nodes(1)]).await;
+    let (cluster, _components) =
+        Cluster::with([SETS, VOLUMES, Component::Scheduler, Component::nodes(1)]).await;
+    create_volumes(&cluster, 3).await;
     cluster
         .client("test")
         .namespaced("default")

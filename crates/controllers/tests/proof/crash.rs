@@ -203,10 +203,14 @@ async fn oc9_a_deployment_recovers_from_a_crash_at_every_request() {
 async fn oc9_a_stateful_set_recovers_from_a_crash_at_every_request() {
     let scenario = Scenario {
         victim: STATEFUL_SETS,
-        beside: vec![Component::Scheduler, Component::nodes(1)],
+        beside: vec![
+            Component::Controller(VOLUMES),
+            Component::Scheduler,
+            Component::nodes(1),
+        ],
         steps: vec![
             Step {
-                act: |cluster| Box::pin(async { create(cluster, &stateful_set(2, "OrderedReady")).await }),
+                act: |cluster| Box::pin(async { create_stateful_set(cluster, 2, "OrderedReady").await }),
                 met: |cluster| is_stateful(cluster, 2),
             },
             Step {

@@ -8,12 +8,14 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
+use setpoint_api::Gvr;
 use setpoint_runtime::{Client, Object, Patch};
 use setpoint_testkit::Cluster;
 
 pub(crate) const DEPLOYMENTS: &str = "deployment-controller";
 pub(crate) const REPLICA_SETS: &str = "replicaset-controller";
 pub(crate) const STATEFUL_SETS: &str = "statefulset-controller";
+pub(crate) const VOLUMES: &str = "persistentvolume-binder-controller";
 pub(crate) const JOBS: &str = "job-controller";
 
 pub(crate) fn user(cluster: &Cluster) -> Client {
@@ -61,6 +63,26 @@ pub(crate) fn template(app: &str) -> Value {
         "metadata": {"labels": {"app": app}},
         "spec": {"containers": [{"name": "main", "image": "example.com/app:1"}]},
     })
+}
+
+/// Creates the StatefulSet [`stateful_set`], and volumes for the claims of its pods, which wait for a node until the
+/// claims are bound.
+pub(crate) async fn create_stateful_set(cluster: &Cluster, replicas: i32, policy: &str) {
+    let volumes = user(cluster).dynamic(Gvr::new("", "v1", "persistentvolumes"), "");
+    for number in 0..replicas {
+        let volume = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": format!("volume-{number}")},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/data"},
+            },
+        });
+        Box::pin(volumes.create(volume.to_string())).await.unwrap();
+    }
+    create(cluster, &stateful_set(replicas, policy)).await;
 }
 
 /// A StatefulSet called `db`, each of whose pods has a claim of its own.

@@ -53,7 +53,7 @@ async fn fl10_pods_that_are_killed_for_an_hour_are_replaced_and_nothing_is_left_
         .map(|component| cluster.run(component))
         .collect();
     create(&cluster, &deployment("web").replicas(6).build()).await;
-    create(&cluster, &stateful_set(3, "OrderedReady")).await;
+    create_stateful_set(&cluster, 3, "OrderedReady").await;
     workload::create_object(&cluster, "default", workload::daemon_set()).await;
     cluster.advance(Duration::from_secs(180)).await;
     let before = cluster.canonical_dump();

@@ -93,11 +93,16 @@ async fn rs7_a_stateful_set_on_stale_caches_does_nothing_twice() {
     let cluster = Cluster::start().await;
     let lagging_caches = cluster.lagging_caches();
     let _part = cluster.run_with_caches(lagging_caches.clone(), Component::Controller(STATEFUL_SETS));
-    let _beside = [Component::Scheduler, Component::nodes(1)].map(|part| cluster.run(part));
+    let beside = [
+        Component::Controller(VOLUMES),
+        Component::Scheduler,
+        Component::nodes(1),
+    ];
+    let _beside = beside.map(|part| cluster.run(part));
     lagging_caches.pause::<Pod>();
     lagging_caches.pause::<PersistentVolumeClaim>();
     lagging_caches.pause::<ControllerRevision>();
-    create(&cluster, &stateful_set(3, "Parallel")).await;
+    create_stateful_set(&cluster, 3, "Parallel").await;
     cluster
         .until("three pods", |cluster| pods(cluster).len() == 3)
         .await;

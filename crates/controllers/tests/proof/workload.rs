@@ -39,7 +39,7 @@ async fn settle_down(cluster: &Cluster) {
     create(cluster, &deployment("web").replicas(4).build()).await;
     create(cluster, &deployment("once").replicas(2).recreate().build()).await;
     create(cluster, &service("web", 80).build()).await;
-    create(cluster, &stateful_set(2, "OrderedReady")).await;
+    create_stateful_set(cluster, 2, "OrderedReady").await;
     create(cluster, &job(2, 3)).await;
     for object in [daemon_set(), budget(), quota(), cron_job()] {
         create_object(cluster, "default", object).await;

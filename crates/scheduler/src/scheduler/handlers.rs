@@ -97,8 +97,9 @@ impl Scheduler {
         if !is_assumed && !pod.nominated_node.is_empty() {
             self.note_nomination(&pod);
         }
-        // A pod that is assumed on a node is being bound; this version of it is older than that.
-        if !is_assumed {
+        // A pod that is assumed and no longer queued is bound; this version of it is older than that. One that is still
+        // queued is being bound, and if its binding fails it is tried again with this version.
+        if !is_assumed || self.queue.contains(&pod.key, &pod.uid) {
             let now = self.now();
             self.queue.update(pod, now);
         }
