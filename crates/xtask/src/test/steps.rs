@@ -69,6 +69,9 @@ const SCHEDULING: &[&str] = &[
 /// is checked.
 const SOAK: &[&str] = &["--minutes", "1", "--seed", "1"];
 
+/// The root of a test that has a directory of its own.
+const MAIN: &str = "main.rs";
+
 /// The directories of tests that need the `setpoint` binary.
 const E2E_DIRS: &[&str] = &["crates/setpoint", "examples"];
 
@@ -147,9 +150,9 @@ impl Step {
                 action: Action::Nothing("there are no such tests".to_owned()),
             });
         }
-        let stems = files.iter().filter_map(|path| path.file_stem()?.to_str());
-        let args = stems
-            .flat_map(|stem| ["--test".to_owned(), stem.to_owned()])
+        let names = files.iter().filter_map(|path| target_name(path));
+        let args = names
+            .flat_map(|target| ["--test".to_owned(), target.to_owned()])
             .collect();
         Ok(Self {
             name,
@@ -194,7 +197,8 @@ fn cargo_test(root: &Path, args: &[String], variables: &[(&str, PathBuf)]) -> Ou
     }
 }
 
-/// The integration tests of all crates: the files directly in `crates/*/tests` and `examples/*/tests`.
+/// The integration tests of all crates: the files directly in `crates/*/tests` and `examples/*/tests`, and `main.rs` of the
+/// directories there.
 fn test_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut crates = entries(&root.join("crates"))?;
@@ -204,10 +208,23 @@ fn test_files(root: &Path) -> Result<Vec<PathBuf>> {
     for krate in crates {
         let directory = krate.join("tests");
         if directory.is_dir() {
-            files.extend(entries(&directory)?.into_iter().filter(|path| is_rust(path)));
+            let tests = entries(&directory)?.into_iter().map(|path| match path.is_dir() {
+                true => path.join(MAIN),
+                false => path,
+            });
+            files.extend(tests.filter(|path| is_rust(path) && path.is_file()));
         }
     }
     Ok(files)
+}
+
+/// The name that cargo gives to the target of a test file: that of the file, or of the directory if it is `main.rs`.
+fn target_name(path: &Path) -> Option<&str> {
+    let named = match path.ends_with(MAIN) {
+        true => path.parent()?,
+        false => path,
+    };
+    named.file_stem()?.to_str()
 }
 
 /// The components whose variable occurs in these files or in the modules beside them.
@@ -294,6 +311,8 @@ mod tests {
         let directory = workspace(&[
             ("crates/setpoint/tests/apply.rs", ""),
             ("crates/store/tests/crash.rs", ""),
+            ("crates/store/tests/proof/main.rs", ""),
+            ("crates/store/tests/helpers/mod.rs", ""),
             ("examples/operator/tests/operator.rs", ""),
         ]);
         let steps = all(directory.path()).unwrap();
@@ -304,7 +323,10 @@ mod tests {
         };
         assert_eq!(
             (args("e2e"), args("integration")),
-            ("--test apply --test operator".into(), "--test crash".into())
+            (
+                "--test apply --test operator".into(),
+                "--test crash --test proof".into()
+            )
         );
     }
 
