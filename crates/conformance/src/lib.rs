@@ -13,6 +13,7 @@ pub mod compare;
 pub mod corpus;
 pub mod differential;
 pub mod fuzz;
+mod json_pointer;
 pub mod mutation;
 pub mod normalize;
 pub mod scheduling;

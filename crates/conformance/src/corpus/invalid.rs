@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Entry;
 use super::steps::{JSON, post, send};
+use crate::json_pointer::{escaped, remove};
 use crate::transcript::Case;
 
 /// Too long for any name.
@@ -127,27 +128,6 @@ fn walk(value: &Value, path: String, found: &mut Vec<String>) {
         Value::Array(items) => {
             for (index, value) in items.iter().enumerate() {
                 walk(value, format!("{path}/{index}"), found);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-fn remove(object: &mut Value, path: &str) {
-    let Some((parent, last)) = path.rsplit_once('/') else {
-        return;
-    };
-    match object.pointer_mut(parent) {
-        Some(Value::Object(fields)) => {
-            fields.shift_remove(&last.replace("~1", "/").replace("~0", "~"));
-        }
-        Some(Value::Array(items)) => {
-            if let Some(index) = last.parse::<usize>().ok().filter(|index| *index < items.len()) {
-                items.remove(index);
             }
         }
         _ => {}

@@ -5,6 +5,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Map, Value, json};
 
+use crate::json_pointer::{escaped, remove};
+
 /// Strings that one of the usual formats accepts and another rejects.
 const TEXTS: &[&str] = &[
     "",
@@ -190,23 +192,6 @@ fn set(object: &mut Value, pointer: &str, new: Value) {
     }
 }
 
-fn remove(object: &mut Value, pointer: &str) {
-    let Some((parent, last)) = pointer.rsplit_once('/') else {
-        return;
-    };
-    match object.pointer_mut(parent) {
-        Some(Value::Object(fields)) => {
-            fields.shift_remove(&last.replace("~1", "/").replace("~0", "~"));
-        }
-        Some(Value::Array(items)) => {
-            if let Some(index) = last.parse::<usize>().ok().filter(|index| *index < items.len()) {
-                items.remove(index);
-            }
-        }
-        _ => {}
-    }
-}
-
 fn add_unknown(object: &mut Value, pointer: &str, rng: &mut StdRng) {
     let value = other_value(rng);
     match object.pointer_mut(pointer) {
@@ -273,10 +258,6 @@ fn walk(value: &Value, pointer: String, found: &mut Vec<String>) {
         _ => {}
     }
     found.push(pointer);
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]
