@@ -14,7 +14,7 @@ pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod workloads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -23,6 +23,9 @@ use crate::{
     args::{ApiArgs, is_selected},
     report::Report,
 };
+
+/// The number of concurrent clients of workloads that run once.
+const SINGLE_ROUND_CLIENTS: usize = 16;
 
 /// The parameters of all workloads.
 #[derive(Debug)]
@@ -58,6 +61,18 @@ pub(crate) fn run(args: &ApiArgs) -> Result<()> {
 }
 
 impl Setting {
+    /// The parameters of workloads that run once, with few clients.
+    pub(crate) fn single_round(setpoint: &Option<PathBuf>, dir: &Path, quick: bool) -> Result<Self> {
+        Self::prepare(&ApiArgs {
+            setpoint: setpoint.clone(),
+            dir: dir.to_owned(),
+            rounds: 1,
+            clients: SINGLE_ROUND_CLIENTS,
+            quick,
+            only: Vec::new(),
+        })
+    }
+
     pub(crate) fn prepare(args: &ApiArgs) -> Result<Self> {
         ensure!(
             args.rounds > 0 && args.clients > 0,

@@ -19,12 +19,9 @@ use crate::{
         server::Server,
         workloads::exchange::Exchange,
     },
-    args::{ApiArgs, ControllersArgs, is_selected},
+    args::{ControllersArgs, is_selected},
     report::Report,
 };
-
-/// The number of concurrent clients of a load.
-const CLIENTS: usize = 16;
 
 /// Creates so many objects at a path; `########` in the body is the number of each.
 async fn create(setting: &Setting, server: &Server, (path, body): (&str, &str), count: u64) -> Result<()> {
@@ -40,14 +37,7 @@ async fn create(setting: &Setting, server: &Server, (path, body): (&str, &str), 
 
 /// Runs the selected measurements and prints them.
 pub(crate) fn run(args: &ControllersArgs) -> Result<()> {
-    let setting = Setting::prepare(&ApiArgs {
-        setpoint: args.setpoint.clone(),
-        dir: args.dir.clone(),
-        rounds: 1,
-        clients: CLIENTS,
-        quick: args.quick,
-        only: Vec::new(),
-    })?;
+    let setting = Setting::single_round(&args.setpoint, &args.dir, args.quick)?;
     let mut report = Report::default();
     report.begin("controllers")?;
     let runtime = tokio::runtime::Builder::new_current_thread()

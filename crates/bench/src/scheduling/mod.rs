@@ -12,24 +12,14 @@ use anyhow::{Context, Result};
 
 use crate::{
     api::Setting,
-    args::{ApiArgs, SchedulingArgs, is_selected},
+    args::{SchedulingArgs, is_selected},
     report::Report,
 };
 use objects::Workload;
 
-/// The number of concurrent clients that create objects.
-const CLIENTS: usize = 16;
-
 /// Runs the selected workloads and prints the measurements.
 pub(crate) fn run(args: &SchedulingArgs) -> Result<()> {
-    let setting = Setting::prepare(&ApiArgs {
-        setpoint: args.setpoint.clone(),
-        dir: args.dir.clone(),
-        rounds: 1,
-        clients: CLIENTS,
-        quick: args.quick,
-        only: Vec::new(),
-    })?;
+    let setting = Setting::single_round(&args.setpoint, &args.dir, args.quick)?;
     let mut report = Report::default();
     report.begin("scheduling")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
