@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStrategy, ReplicaSet};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, Namespace, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodTemplateSpec,
-    ResourceRequirements, Service, ServicePort, ServiceSpec,
+    ConfigMap, Container, HostPathVolumeSource, Namespace, Node, NodeSpec, NodeStatus, PersistentVolume,
+    PersistentVolumeSpec, Pod, PodSpec, PodTemplateSpec, ResourceRequirements, Service, ServicePort,
+    ServiceSpec,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -107,6 +108,23 @@ pub fn namespace(name: &str) -> Namespace {
     Namespace {
         metadata: object_meta("", name),
         ..Namespace::default()
+    }
+}
+
+/// A PersistentVolume of 1Gi without a storage class, on every node.
+pub fn persistent_volume(name: &str) -> PersistentVolume {
+    PersistentVolume {
+        metadata: object_meta("", name),
+        spec: Some(PersistentVolumeSpec {
+            capacity: Some([("storage".to_owned(), Quantity("1Gi".to_owned()))].into()),
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            host_path: Some(HostPathVolumeSource {
+                path: "/data".to_owned(),
+                ..HostPathVolumeSource::default()
+            }),
+            ..PersistentVolumeSpec::default()
+        }),
+        ..PersistentVolume::default()
     }
 }
 

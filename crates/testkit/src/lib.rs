@@ -27,7 +27,7 @@ pub mod process;
 pub mod quiet;
 pub mod watch_faults;
 
-pub use builders::{config_map, deployment, namespace, node, pod, replica_set, service};
+pub use builders::{config_map, deployment, namespace, node, persistent_volume, pod, replica_set, service};
 pub use clock::SteppedClock;
 pub use cluster::Cluster;
 pub use component::{Component, RunningComponent};

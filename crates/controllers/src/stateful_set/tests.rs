@@ -1,8 +1,7 @@
 //! The controller against a real registry, with the scheduler and nodes.
 
 use k8s_openapi::api::apps::v1::{StatefulSetSpec, StatefulSetStatus};
-use setpoint_api::Gvr;
-use setpoint_testkit::{Cluster, Component, replica_set};
+use setpoint_testkit::{Cluster, Component, persistent_volume, replica_set};
 
 use super::*;
 
@@ -33,20 +32,10 @@ fn stateful_set(replicas: i32) -> StatefulSet {
 
 /// Creates volumes for the claims of as many pods.
 async fn create_volumes(cluster: &Cluster, count: usize) {
-    let volumes = Gvr::new("", "v1", "persistentvolumes");
-    let volumes = cluster.client("test").dynamic(volumes, "");
+    let volumes = cluster.client("test").all();
     for number in 0..count {
-        let volume = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": format!("volume-{number}")},
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "hostPath": {"path": "/data"},
-            },
-        });
-        volumes.create(volume.to_string()).await.unwrap();
+        let volume = persistent_volume(&format!("volume-{number}"));
+        volumes.create(&volume).await.unwrap();
     }
 }
 

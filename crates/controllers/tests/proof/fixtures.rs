@@ -8,9 +8,8 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
-use setpoint_api::Gvr;
 use setpoint_runtime::{Client, Object, Patch};
-use setpoint_testkit::Cluster;
+use setpoint_testkit::{Cluster, persistent_volume};
 
 pub(crate) const DEPLOYMENTS: &str = "deployment-controller";
 pub(crate) const REPLICA_SETS: &str = "replicaset-controller";
@@ -68,19 +67,10 @@ pub(crate) fn template(app: &str) -> Value {
 /// Creates the StatefulSet [`stateful_set`], and volumes for the claims of its pods, which wait for a node until the
 /// claims are bound.
 pub(crate) async fn create_stateful_set(cluster: &Cluster, replicas: i32, policy: &str) {
-    let volumes = user(cluster).dynamic(Gvr::new("", "v1", "persistentvolumes"), "");
+    let volumes = user(cluster).all();
     for number in 0..replicas {
-        let volume = json!({
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": format!("volume-{number}")},
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "hostPath": {"path": "/data"},
-            },
-        });
-        Box::pin(volumes.create(volume.to_string())).await.unwrap();
+        let volume = persistent_volume(&format!("volume-{number}"));
+        Box::pin(volumes.create(&volume)).await.unwrap();
     }
     create(cluster, &stateful_set(replicas, policy)).await;
 }
