@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use setpoint_api::options::{DeleteOptions, WriteOptions};
-use setpoint_api::{ApiVerb, AuditAnnotation, GroupResource, Gvk, Key, Status, Stored, User};
+use setpoint_api::{
+    ApiVerb, AuditAnnotation, GroupResource, Gvk, Key, ResourceVersion, Status, Stored, User,
+};
 use setpoint_cache::Caches;
 use setpoint_schema::Tree;
 use setpoint_strategy::{Kind, KindInfo, Kinds, RequestFacts};
@@ -127,6 +129,11 @@ pub enum SideWrite {
     Unchanged {
         resource: GroupResource,
         old: Arc<Stored>,
+    },
+    /// Nothing is written: the write relies on there being no newer object of the resource than this version.
+    NoneNewer {
+        resource: GroupResource,
+        version: ResourceVersion,
     },
 }
 

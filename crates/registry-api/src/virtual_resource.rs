@@ -1,5 +1,5 @@
 //! Virtual resources, whose objects are not stored: reviews such as SubjectAccessReview, which can only be created, and
-//! ComponentStatuses, which can only be read.
+//! ComponentStatuses and the metrics of nodes and pods, which can only be read.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -8,18 +8,31 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use setpoint_api::{Gvk, Status, Stored, Target, User};
+use setpoint_api::{Gvk, Key, Status, Stored, Target, User};
 use setpoint_cache::Caches;
 use setpoint_schema::Tree;
 
 /// Handler of the virtual resources of the API.
 pub trait VirtualResource: Send + Sync + Debug {
+    /// Checks and completes a request before validating admission sees it.
+    fn prepare(&self, _request: &mut ReviewRequest<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Handles a create. Returns the object of the response: mostly the one of the request, with its status.
     fn create<'a>(&'a self, request: ReviewRequest<'a>) -> ReviewFuture<'a>;
 
-    /// All objects of a kind that can be read, computed at the time of the call.
-    fn objects(&self, _gvk: &Gvk) -> Vec<Tree> {
+    /// The objects of a kind that can be read, computed at the time of the call: those of a namespace, or all of them if
+    /// it is empty.
+    fn objects(&self, _gvk: &Gvk, _namespace: &str) -> Vec<Tree> {
         Vec::new()
+    }
+
+    /// The object of this key, computed at the time of the call. The error is that of a kind with a message of its own for
+    /// an object that does not exist.
+    fn find(&self, gvk: &Gvk, key: &Key) -> Result<Option<Tree>, Status> {
+        let mut objects = self.objects(gvk, key.namespace()).into_iter();
+        Ok(objects.find(|object| object.str_at(&["metadata", "name"]) == Some(key.name())))
     }
 }
 

@@ -29,6 +29,8 @@ const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
 pub(crate) struct AdmissionEffects {
     pub(crate) side_writes: Vec<SideWrite>,
     pub(crate) warnings: Vec<String>,
+    /// Whether a webhook or a policy has changed the object.
+    pub(crate) is_changed: bool,
 }
 
 impl ObjectReader for Registry {
@@ -248,13 +250,22 @@ impl AdmissionEffects {
         let effects = Self {
             side_writes: review.side_writes,
             warnings: Vec::new(),
+            is_changed: review.reinvocation.is_requested(),
         };
         effects.with_warnings(review.warnings)
+    }
+
+    /// Drops the fields of an object that mutating admission has added and its kind does not have.
+    pub(crate) fn drop_unknown_fields(&self, kind: &dyn Kind, object: &mut Tree) {
+        if self.is_changed {
+            kind.drop_unknown_fields(object);
+        }
     }
 
     /// The effects of mutating admission and those of validating admission.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.side_writes.extend(other.side_writes);
+        self.is_changed |= other.is_changed;
         self.with_warnings(other.warnings)
     }
 

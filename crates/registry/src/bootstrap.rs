@@ -19,16 +19,32 @@ use crate::registry::Registry;
 use crate::request_context::RequestContext;
 use crate::verbs::{NewObject, create_object, set_system_fields};
 
-/// Writes what is missing or out of date in one transaction, so that no reader sees half of it.
+/// The operations that etcd accepts in one transaction are limited (`--max-txn-ops`, 128 by default).
+const REPLICATED_TXN_OPS: usize = 100;
+
+/// How often an object is planned again after a conflict.
+const CONFLICT_TRIES: usize = 5;
+
+/// Writes what is missing or out of date in one transaction, so that no reader sees half of it. On etcd it takes several,
+/// and servers that start at the same time share the work.
 pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
+    let max_ops = match registry.store.is_replica() {
+        true => REPLICATED_TXN_OPS,
+        false => usize::MAX,
+    };
     loop {
-        let txn = plan(registry)?;
+        let mut txn = plan(registry)?;
         if txn.ops.is_empty() {
             return Ok(());
         }
+        let is_part = txn.ops.len() > max_ops;
+        // Each object has one compare and one operation.
+        txn.compares.truncate(max_ops);
+        txn.ops.truncate(max_ops);
         match registry.store.commit(txn).await {
             // A conflict with another writer: plan again.
             Err(setpoint_store::Error::Precondition { .. }) => {}
+            Ok(_) if is_part => {}
             done => return Ok(done.map(drop)?),
         }
     }
@@ -56,19 +72,36 @@ async fn recheck_every(registry: &Registry, period: Duration) {
 }
 
 /// A missing object is created like that of any client, with admission; only one that its kind rejects is written past
-/// the rules. A conflict with another writer is left to the next check.
-async fn recheck_object(registry: &Registry, desired: &BootstrapObject) -> Result<(), Status> {
+/// the rules. After several conflicts with other writers it is left to the next check.
+pub(crate) async fn recheck_object(registry: &Registry, desired: &BootstrapObject) -> Result<(), Status> {
+    for _ in 0..CONFLICT_TRIES {
+        if let Attempt::Done = try_object(registry, desired).await? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// What became of one attempt to write an object.
+enum Attempt {
+    /// It is as desired, or was written.
+    Done,
+    /// Another writer has changed it meanwhile.
+    Conflict,
+}
+
+async fn try_object(registry: &Registry, desired: &BootstrapObject) -> Result<Attempt, Status> {
     let Some((context, key, object)) = prepare(registry, desired)? else {
-        return Ok(());
+        return Ok(Attempt::Done);
     };
     let exists = context.find(&key)?.is_some();
     match desired.recheck {
-        Recheck::CreateEvery(_) if exists => return Ok(()),
+        Recheck::CreateEvery(_) if exists => return Ok(Attempt::Done),
         _ if !exists && desired.is_validated => {
             let created = create_object(&context, NewObject::Update(&object), &options(desired)).await;
             return match created {
-                Err(status) if status.is_already_exists() => Ok(()),
-                created => created.map(drop),
+                Err(status) if status.is_already_exists() => Ok(Attempt::Conflict),
+                created => created.map(|_| Attempt::Done),
             };
         }
         _ => {}
@@ -76,11 +109,11 @@ async fn recheck_object(registry: &Registry, desired: &BootstrapObject) -> Resul
     let mut txn = Txn::default();
     add_object(&context, desired, (&key, object), &mut txn)?;
     if txn.ops.is_empty() {
-        return Ok(());
+        return Ok(Attempt::Done);
     }
     match registry.store.commit(txn).await {
-        Err(setpoint_store::Error::Precondition { .. }) => Ok(()),
-        done => done.map(drop).map_err(error::from_store),
+        Err(setpoint_store::Error::Precondition { .. }) => Ok(Attempt::Conflict),
+        done => done.map(|_| Attempt::Done).map_err(error::from_store),
     }
 }
 

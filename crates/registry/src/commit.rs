@@ -153,6 +153,7 @@ impl RequestContext<'_> {
             stamp: written.resource_version_offset,
             expires: ttl.map(|ttl| self.registry.clock.millis().saturating_add(millis(ttl))),
             attachment: encoded_object::attachment(header, written.body_offset),
+            sealed: None,
         }
     }
 

@@ -29,6 +29,10 @@ pub(crate) fn from_store(error: setpoint_store::Error) -> Status {
             format!("storage space exceeded: only reads and deletes are served until there is space; {full}"),
         ),
         full @ Store::OutOfFiles { .. } => plain(500, format!("storage is not available: {full}")),
+        // Kubernetes returns errors of etcd without a reason.
+        Store::Remote { message, .. } => plain(500, message),
+        // A value that cannot be encrypted, or what is stored cannot be decrypted: the error of the provider alone.
+        Store::Undecodable { reason, .. } => Status::internal(reason),
         Store::Closed => Status::unavailable("the server is shutting down"),
         other => Status::internal(other),
     }

@@ -10,8 +10,8 @@ use setpoint_schema::apply::{
 use setpoint_schema::{Map, Shape, Tree, fields};
 use setpoint_strategy::{Kind, SubresourceKind, meta};
 
-use setpoint_api::Status;
 use setpoint_api::status::StatusCause;
+use setpoint_api::{Gvk, Status};
 
 use crate::error;
 use crate::request_context::RequestContext;
@@ -47,9 +47,36 @@ fn update_in_version(
         }
         return;
     }
+    let has_unknown_version = has_manager_of_unknown_version(context, object);
+    if has_unknown_version {
+        meta::clear(object, fields::MANAGED_FIELDS);
+    }
+    if has_unknown_version && old.is_none() {
+        return;
+    }
     with_manager(context, options, |manager| {
         apply::update(old.unwrap_or(&nothing), object, shape, manager);
     });
+}
+
+/// Whether a custom object names a manager in a version that its kind does not have. Upstream fails to convert the object
+/// to it, and drops the managers of the request; an update keeps those of the live object. A manager of a built-in kind
+/// is dropped alone.
+fn has_manager_of_unknown_version(context: &RequestContext<'_>, object: &Tree) -> bool {
+    if !context.kind_info().is_custom || context.target.subresource.is_some() {
+        return false;
+    }
+    let versions = KindVersions::of(context);
+    let entries = object
+        .get(fields::METADATA)
+        .map_or(&[][..], |metadata| metadata.items(fields::MANAGED_FIELDS));
+    // Managers that cannot be decoded count as absent.
+    let is_decodable = |entry: &Tree| entry.str_at(&[fields::FIELDS_TYPE]) == Some("FieldsV1");
+    let mut versions_of = entries
+        .iter()
+        .filter_map(|entry| entry.str_at(&[fields::API_VERSION]));
+    entries.iter().all(is_decodable)
+        && versions_of.any(|version| !version.is_empty() && versions.find(version).is_none())
 }
 
 /// Whether the fields of an object can be owned. Validation rejects values of a wrong type, except in the fields that the
@@ -74,6 +101,24 @@ pub(crate) fn apply(
         apply::apply(live.unwrap_or(&nothing), applied, shape, manager, force)
     });
     applied.map_err(apply_error)
+}
+
+/// Sets the managed fields of the body of a subresource that is created and not stored.
+pub(crate) fn track_body(
+    context: &RequestContext<'_>,
+    body: &mut Tree,
+    (gvk, shape): (&Gvk, &Shape),
+    options: &WriteOptions,
+) {
+    let (nothing, api_version) = (Tree::Map(Map::default()), gvk.api_version());
+    with_manager(context, options, |manager| {
+        let manager = FieldManager {
+            api_version: &api_version,
+            converter: None,
+            ..*manager
+        };
+        apply::update(&nothing, body, shape, &manager);
+    });
 }
 
 /// Updates the managed fields of a Scale that is updated or patched.

@@ -20,11 +20,16 @@ pub(crate) fn prefix(resource: &GroupResource) -> String {
 
 /// The prefix of a kind's keys in Kubernetes' etcd, which error messages contain.
 pub(crate) fn upstream_prefix(info: &KindInfo) -> String {
+    format!("{ROOT}{}/", upstream_path(info))
+}
+
+/// The path of a kind's resource in Kubernetes' etcd: the part of its keys between the root and the object's key.
+pub(crate) fn upstream_path(info: &KindInfo) -> String {
     let Gvr { group, resource, .. } = &info.storage;
     match info.rules.upstream.error_storage_path {
-        "" if info.is_custom => format!("{ROOT}{group}/{resource}/"),
-        "" => format!("{ROOT}{resource}/"),
-        path => format!("{ROOT}{path}/"),
+        "" if info.is_custom => format!("{group}/{resource}"),
+        "" => resource.to_string(),
+        path => path.to_owned(),
     }
 }
 

@@ -13,6 +13,8 @@ pub mod registry;
 
 pub mod watch_caches;
 
+pub mod etcd_layout;
+
 mod admission;
 
 mod request_context;
@@ -20,6 +22,7 @@ mod request_context;
 mod decode;
 
 mod commit;
+mod confirmed_read;
 mod connect;
 
 mod verbs;
@@ -49,6 +52,7 @@ mod maintenance;
 mod metrics;
 
 pub use error::Error;
+pub use etcd_layout::EtcdLayout;
 pub use metrics::{Metrics, VerbMetrics};
 pub use registry::{Config, Registry};
 pub use watch_caches::WatchCaches;

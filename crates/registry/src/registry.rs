@@ -13,6 +13,7 @@ use setpoint_registry_api::{Admit, VirtualResource, WebhookClient};
 use setpoint_store::Store;
 use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 
+use crate::confirmed_read;
 use crate::conversion::Conversions;
 use crate::crd;
 use crate::error::Error;
@@ -21,6 +22,7 @@ use crate::large_requests::{self, LargeRequests};
 use crate::metrics::{Counters, Metrics};
 use crate::request_context::RequestContext;
 use crate::served_resources::{Resource, ServedVersion};
+use crate::subresources::RecentBindings;
 use crate::watch_caches::WatchCaches;
 use crate::{bootstrap, conversion, convert, error, key, maintenance, verbs};
 
@@ -59,7 +61,11 @@ pub struct Registry {
     pub(crate) bootstrap: Vec<BootstrapObject>,
     /// Slots of the requests that run off the worker threads.
     pub(crate) large_requests: LargeRequests,
+    /// The last binding to each node.
+    pub(crate) recent_bindings: RecentBindings,
     started: watch::Sender<bool>,
+    /// Cancelled once [`Registry::run`] has ended: the caches are not updated any more.
+    pub(crate) ended: CancellationToken,
 }
 
 // === impl Registry ===
@@ -67,7 +73,9 @@ pub struct Registry {
 impl Registry {
     /// A registry that serves the objects of these caches.
     pub fn new(config: Config) -> Arc<Registry> {
+        let version = key::version(config.caches.store().revision());
         Arc::new(Self {
+            recent_bindings: RecentBindings::after(version),
             store: config.caches.store().clone(),
             progress: config.caches.progress().clone(),
             caches: config.caches,
@@ -81,12 +89,14 @@ impl Registry {
             bootstrap: config.bootstrap,
             large_requests: LargeRequests::default(),
             started: watch::Sender::new(false),
+            ended: CancellationToken::new(),
         })
     }
 
     /// Creates the bootstrap objects that are missing; then keeps the caches up to date and maintains the store, until
     /// stopped.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), Error> {
+        let _ended = self.ended.clone().drop_guard();
         tokio::select! {
             () = stop.cancelled() => Ok(()),
             ended = self.run_tasks() => ended,
@@ -103,6 +113,16 @@ impl Registry {
     /// Whether [`Registry::started`] would resolve at once.
     pub fn is_started(&self) -> bool {
         *self.started.borrow()
+    }
+
+    /// Creates these objects or reconciles them, as if they were bootstrap objects. What other servers have written is
+    /// seen first.
+    pub async fn reconcile(&self, objects: &[BootstrapObject]) -> Result<(), Status> {
+        self.store.confirm().await.map_err(error::from_store)?;
+        for desired in objects {
+            bootstrap::recheck_object(self, desired).await?;
+        }
+        Ok(())
     }
 
     async fn run_tasks(&self) -> Result<(), Error> {
@@ -186,6 +206,9 @@ impl Registry {
     /// Executes the verb of a request. `is_large` is whether it has a slot of the large requests.
     async fn execute(&self, request: Request, is_large: bool) -> Result<Response, Status> {
         let verb = request.verb.api_verb();
+        if self.store.is_replica() && confirmed_read::needs_newest(&request.verb) {
+            confirmed_read::wait(self).await?;
+        }
         let result = match self.find_version(&request.target.resource) {
             Some(served) => {
                 let mut context = RequestContext::new(self, served, request.user, verb, request.target);

@@ -1,5 +1,6 @@
 //! Side writes: further objects that admission writes in the transaction of an object.
 
+use bytes::Bytes;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvr, Key, Status, Stored, Target};
 use setpoint_registry_api::SideWrite;
@@ -9,7 +10,7 @@ use setpoint_strategy::{Subresource, meta, top_level};
 
 use crate::request_context::RequestContext;
 use crate::verbs::set_system_fields;
-use crate::{error, field_managers};
+use crate::{error, field_managers, key};
 
 /// The field manager of side writes.
 const MANAGER: &str = "kube-apiserver";
@@ -28,7 +29,7 @@ pub(crate) fn add(
 
 fn add_one(context: &RequestContext<'_>, side_write: SideWrite, txn: &mut Txn) -> Result<(), Status> {
     let (resource, old) = match &side_write {
-        SideWrite::Create { resource, .. } => (resource, None),
+        SideWrite::Create { resource, .. } | SideWrite::NoneNewer { resource, .. } => (resource, None),
         SideWrite::Update { resource, old, .. }
         | SideWrite::Delete { resource, old }
         | SideWrite::Unchanged { resource, old } => (resource, Some(old.clone())),
@@ -51,6 +52,10 @@ fn add_one(context: &RequestContext<'_>, side_write: SideWrite, txn: &mut Txn) -
         SideWrite::Update { old, object, .. } => update(other, &old, object, txn)?,
         SideWrite::Delete { old, .. } => txn.ops.push(Op::Delete {
             key: other.storage_key(old.key()),
+        }),
+        SideWrite::NoneNewer { version, .. } => txn.compares.push(Compare::Unchanged {
+            prefix: Bytes::from(other.resource.prefix.clone()),
+            since: key::revision(version),
         }),
         SideWrite::Unchanged { .. } => {}
     }

@@ -133,7 +133,8 @@ pub(crate) fn is_same(stored: &[u8], written: &CanonicalJson) -> bool {
     rest[digits..] == *tail
 }
 
-fn stamped(written: &CanonicalJson, version: ResourceVersion) -> Vec<u8> {
+/// The JSON of an encoded object with its version.
+pub(crate) fn stamped(written: &CanonicalJson, version: ResourceVersion) -> Vec<u8> {
     let Some(stamp) = written.resource_version_offset.map(|stamp| stamp as usize) else {
         return written.bytes.clone();
     };
@@ -143,10 +144,15 @@ fn stamped(written: &CanonicalJson, version: ResourceVersion) -> Vec<u8> {
 
 /// Removes the empty version.
 fn unversioned(written: &CanonicalJson) -> Vec<u8> {
-    let json = &written.bytes;
-    let Some(at) = written.resource_version_offset.map(|stamp| stamp as usize) else {
-        return json.clone();
-    };
+    match written.resource_version_offset {
+        Some(offset) => without_version(&written.bytes, offset),
+        None => written.bytes.clone(),
+    }
+}
+
+/// JSON without the empty resource version whose digits would be at `offset`.
+pub(crate) fn without_version(json: &[u8], offset: u32) -> Vec<u8> {
+    let at = offset as usize;
     let (mut start, mut end) = (at - VERSION_FIELD.len(), at + 1);
     if json.get(end) == Some(&b',') {
         end += 1;
@@ -154,6 +160,19 @@ fn unversioned(written: &CanonicalJson) -> Vec<u8> {
         start -= 1;
     }
     [&json[..start], &json[end..]].concat()
+}
+
+/// JSON without the digits of its resource version, and their offset.
+pub(crate) fn unstamped(json: &[u8]) -> (Vec<u8>, Option<u32>) {
+    let Some(start) = version_offset(json) else {
+        return (json.to_vec(), None);
+    };
+    let digits = json[start..].iter().take_while(|byte| byte.is_ascii_digit());
+    let rest = start + digits.count();
+    (
+        [&json[..start], &json[rest..]].concat(),
+        u32::try_from(start).ok(),
+    )
 }
 
 fn restamp(json: &[u8], version: ResourceVersion) -> Vec<u8> {
@@ -229,6 +248,10 @@ mod tests {
         assert_eq!(
             restamp(&stamped, ResourceVersion(12)),
             br#"{"metadata":{"name":"a","resourceVersion":"12","uid":"u"}}"#
+        );
+        assert_eq!(
+            unstamped(&stamped),
+            (new.bytes.clone(), new.resource_version_offset)
         );
         assert_eq!(unversioned(&new), br#"{"metadata":{"name":"a","uid":"u"}}"#);
         let last = written(r#"{"metadata":{"name":"a","resourceVersion":""}}"#);

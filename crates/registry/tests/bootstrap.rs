@@ -95,6 +95,7 @@ async fn the_server_publishes_its_address() {
 fn server() -> ServerInfo {
     ServerInfo {
         has_default_accounts: true,
+        shares_store: false,
         address: "127.0.0.1".parse().unwrap(),
         port: 6443,
         service_cidr: "10.96.0.0/12".parse().unwrap(),

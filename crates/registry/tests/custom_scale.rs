@@ -111,6 +111,88 @@ async fn a_patch_of_a_scale_is_rejected_in_the_words_of_a_patch() {
     );
 }
 
+#[tokio::test]
+async fn a_patched_scale_is_shown_without_the_status_that_the_object_lacks() {
+    let outcome = patch(PatchType::Merge, json!({"spec": 1}), FieldValidation::Ignore).await;
+    assert!(
+        outcome.contains(r#"\"spec\":1,\"status\":{\"replicas\":0}}"#),
+        "{outcome}"
+    );
+}
+
+#[tokio::test]
+async fn a_scale_that_cannot_be_decoded_is_rejected_as_upstream_does() {
+    let cluster = start().await;
+    let mut target = object(WIDGETS, "default/w");
+    target.subresource = Some("scale".into());
+    let update = |spec: Value| {
+        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+            "metadata": {"name": "w", "namespace": "default"}, "spec": spec});
+        let verb = Verb::Update(Payload::json(scale.to_string()), WriteOptions::default());
+        cluster.call(target.clone(), verb)
+    };
+    let status = update(json!({"replicas": "x"})).await.unwrap_err();
+    let expected = "no kind is registered for the type v1.Scale in scheme \
+        \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"";
+    assert_eq!((status.code, status.message.as_str()), (400, expected));
+    assert!(update(json!({"replicas": 3})).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_uid_of_a_scale_is_a_precondition_of_its_update() {
+    let cluster = start().await;
+    let mut target = object(WIDGETS, "default/w");
+    target.subresource = Some("scale".into());
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+        "metadata": {"name": "w", "namespace": "default", "uid": "u"}, "spec": {"replicas": 3}});
+    let verb = Verb::Update(Payload::json(scale.to_string()), WriteOptions::default());
+    let status = cluster.call(target.clone(), verb).await.unwrap_err();
+    assert_eq!(status.code, 409);
+    assert!(
+        status
+            .message
+            .contains("Precondition failed: UID in precondition: u"),
+        "{}",
+        status.message
+    );
+    let patch = Payload::json(json!({"metadata": {"uid": "u"}}).to_string());
+    let verb = Verb::Patch(PatchType::Merge, patch, WriteOptions::default());
+    assert!(cluster.call(target, verb).await.is_ok());
+}
+
+/// The managers of a custom object, after a create or an update whose managed fields are of this version.
+async fn managers(version: &str, is_update: bool) -> Vec<String> {
+    let cluster = start().await;
+    let mut object = widget(json!({"replicas": 2, "size": 1, "note": null}), &Value::Null);
+    object["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update", "apiVersion": version,
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:size": {}}}, "time": "2020-01-01T00:00:00Z"}]);
+    let written = match is_update {
+        true => {
+            let stored = value(&cluster.get(WIDGETS, "default/w").await.unwrap());
+            object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+            value(&cluster.update(&object, "").await.unwrap())
+        }
+        false => {
+            object["metadata"]["name"] = json!("new");
+            value(&cluster.create(&object.to_string()).await.unwrap())
+        }
+    };
+    let managers = written["metadata"]["managedFields"].as_array().cloned();
+    let names = managers.unwrap_or_default();
+    names
+        .iter()
+        .map(|entry| entry["manager"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn managers_in_a_version_that_the_kind_lacks_are_those_of_the_live_object() {
+    assert_eq!(managers("example.com/v1", true).await, ["m"]);
+    assert_eq!(managers("v1", true).await, ["unknown"]);
+    assert_eq!(managers("example.com/v1", false).await, ["unknown"]);
+    assert_eq!(managers("v1", false).await, [""; 0]);
+}
+
 /// The generation after an update, and whether `size` is still owned.
 async fn update(spec: Value, status: Value) -> (i64, bool) {
     let cluster = start().await;

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::{PlainCodec, ValueCodec, ValueTransformer};
+
 /// Wall-clock milliseconds since 1970.
 pub type Millis = u64;
 
@@ -29,6 +31,10 @@ pub struct Config {
     pub history: HistoryLimits,
     /// Whether a commit waits for the disk.
     pub durability: Durability,
+    /// Translates between the map and what a remote engine stores.
+    pub codec: Arc<dyn ValueCodec>,
+    /// Encrypts the values in the files of a store. A codec has its own.
+    pub transformer: Option<Arc<dyn ValueTransformer>>,
 }
 
 /// Limits of the history; the first one reached applies.
@@ -62,6 +68,8 @@ impl Config {
             snapshot_file_after_bytes: 64 << 20,
             history: HistoryLimits::default(),
             durability: Durability::Sync,
+            codec: Arc::new(PlainCodec::default()),
+            transformer: None,
         }
     }
 }
@@ -75,6 +83,7 @@ impl fmt::Debug for Config {
             .field("image_after_bytes", &self.snapshot_file_after_bytes)
             .field("history", &self.history)
             .field("durability", &self.durability)
+            .field("codec", &self.codec)
             .finish_non_exhaustive()
     }
 }

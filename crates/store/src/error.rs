@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use crate::{Record, Revision};
+use crate::{Record, RemoteFailure, Revision};
 
 /// Error of a store operation. `Clone`, because one failed batch fails every caller in it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -60,6 +60,22 @@ pub enum Error {
         bytes: u64,
         /// The configured limit.
         limit: u64,
+    },
+    /// The codec cannot decode what an engine stores under a key, or cannot encode a value.
+    #[error("cannot decode the value of {key:?}: {reason}")]
+    Undecodable {
+        /// The engine's key.
+        key: Bytes,
+        /// Why not.
+        reason: String,
+    },
+    /// A remote cluster did not execute an operation, or it is not known whether it did.
+    #[error("{message}")]
+    Remote {
+        /// What the caller can do about it.
+        failure: RemoteFailure,
+        /// The cluster's own text.
+        message: String,
     },
     /// The store is closed.
     #[error("store is closed")]

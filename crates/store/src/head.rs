@@ -81,7 +81,7 @@ impl Draft {
     /// Checks that all compares hold; the error names the first that does not.
     pub(crate) fn check(&self, compares: &[Compare]) -> Result<(), Error> {
         for (index, compare) in compares.iter().enumerate() {
-            let current = self.head.index.find(compare.key());
+            let current = compare.current(&self.head.index);
             if !compare.holds(current) {
                 let current = current.cloned();
                 return Err(Error::Precondition { index, current });
@@ -127,6 +127,38 @@ impl Draft {
     /// Drops the history below `revision`.
     pub(crate) fn compact(&mut self, revision: Revision) {
         self.head.compact(revision);
+    }
+
+    /// Applies a record that a cluster has assigned its numbers.
+    pub(crate) fn restore(&mut self, mut record: Record) -> Arc<Record> {
+        // All versions of a key share one allocation of the key.
+        if let Some(old) = self.head.index.find(&record.key) {
+            record.key = old.key.clone();
+        }
+        let record = Arc::new(record);
+        let old = self.head.index.restore(record.clone());
+        self.events.push(Event {
+            revision: record.modified,
+            old,
+            new: Some(record.clone()),
+        });
+        record
+    }
+
+    /// Applies a delete that a cluster has ordered.
+    pub(crate) fn remove(&mut self, revision: Revision, key: &[u8]) {
+        if let Some(old) = self.head.index.remove(key) {
+            self.events.push(Event {
+                revision,
+                old: Some(old),
+                new: None,
+            });
+        }
+    }
+
+    /// Sets the revision of the state, which is not below that of its changes.
+    pub(crate) fn reach(&mut self, revision: Revision) {
+        self.head.revision = revision;
     }
 
     fn apply_one(&mut self, revision: Revision, op: Op) -> Option<Arc<Record>> {

@@ -206,8 +206,9 @@ impl fmt::Debug for History {
 }
 
 fn undo(map: &mut Tree, event: &Event) {
-    match &event.old {
+    let undone = match &event.old {
         Some(old) => map.restore(old.clone()),
-        None => drop(map.remove(event.key())),
-    }
+        None => map.remove(event.key()),
+    };
+    drop(undone);
 }

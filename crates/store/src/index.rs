@@ -10,7 +10,7 @@ use crate::{Millis, Put, Record, Revision, tree::Tree};
 /// The live records and what is derived from them.
 ///
 /// `expiries` holds `(expires, key)` for exactly those records of `map` that expire, and `bytes` is the size of
-/// all keys and values. Only [`Index::put`] and [`Index::remove`] change the three, together.
+/// all keys and values. Only [`Index::put`], [`Index::restore`] and [`Index::remove`] change the three, together.
 #[derive(Clone, Default)]
 pub(crate) struct Index {
     map: Tree,
@@ -40,6 +40,13 @@ impl Index {
         self.map.get(key)
     }
 
+    /// The records whose keys start with `prefix`, in order.
+    pub(crate) fn prefix(&self, prefix: &[u8]) -> impl Iterator<Item = &Arc<Record>> {
+        let (start, end) = prefix_bounds(prefix);
+        let bounds = [&start, &end].map(|bound| bound.as_ref().map(Vec::as_slice));
+        self.map.range(&<(Bound<&[u8]>, Bound<&[u8]>)>::from(bounds))
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -55,6 +62,20 @@ impl Index {
             self.subtract(old, new.expires);
         }
         (new, old)
+    }
+
+    /// Writes a record as it is. Returns the one it replaces.
+    pub(crate) fn restore(&mut self, record: Arc<Record>) -> Option<Arc<Record>> {
+        self.bytes += record.bytes();
+        let expires = record.expires;
+        if let Some(expires) = expires {
+            self.expiries.insert((expires, record.key.clone()));
+        }
+        let old = self.map.restore(record);
+        if let Some(old) = &old {
+            self.subtract(old, expires);
+        }
+        old
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Record>> {

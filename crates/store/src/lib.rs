@@ -28,6 +28,7 @@ mod metrics;
 mod mmap_value;
 mod private_dir;
 mod record;
+mod remote;
 mod revision;
 mod shared;
 mod snapshot;
@@ -35,6 +36,8 @@ mod space;
 mod store;
 mod tree;
 mod txn;
+mod value_codec;
+mod value_transformer;
 mod watch;
 mod workers;
 
@@ -49,8 +52,14 @@ pub use maintenance::MaintenanceReport;
 pub use metrics::{Histogram, Metrics};
 pub use private_dir::{create_private_dir, open_private_dir, restrict_dir, restrict_file, restrict_secret};
 pub use record::Record;
+pub use remote::{
+    RemoteChange, RemoteCompare, RemoteCondition, RemoteEntry, RemoteFailure, RemoteFuture, RemoteLog,
+    RemoteOp, RemoteOutcome, RemoteTxn, Replica,
+};
 pub use revision::Revision;
 pub use snapshot::{Records, Snapshot};
 pub use store::Store;
 pub use txn::{Compare, Op, Put, Txn, TxnResponse};
+pub use value_codec::{DecodedValue, PlainCodec, StoredValue, ValueCodec};
+pub use value_transformer::ValueTransformer;
 pub use watch::{EventBatch, Watcher};

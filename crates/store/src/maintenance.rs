@@ -1,6 +1,9 @@
 //! Periodic maintenance: expiry, compaction by age, snapshot files. The caller calls it by its own clock.
 
-use crate::{Error, Millis, Revision, Store, log::file::compactor::Compactor};
+use crate::{
+    Error, Millis, Revision, Store,
+    log::file::{compactor::Compactor, snapshot_file::Source},
+};
 
 /// Result of one maintenance run, and when the next one is due.
 #[derive(Clone, Debug, Default)]
@@ -61,11 +64,15 @@ impl Store {
         let snapshot = self.snapshot();
         let revision = snapshot.revision();
         let writer = compactor.clone();
-        let permit = self
-            .inner
-            .workers
-            .run(move |stop| writer.write_snapshot_file(&snapshot, &stop).map(|()| permit))
-            .await?;
+        let transformer = self.inner.sealer.clone();
+        let write = move |stop| {
+            let source = Source {
+                snapshot: &snapshot,
+                transformer: transformer.as_deref(),
+            };
+            writer.write_snapshot_file(&source, &stop).map(|()| permit)
+        };
+        let permit = self.inner.workers.run(write).await?;
         let released = self.inner.commit_path.release(revision).await?;
         let remove = move |_| compactor.remove_obsolete(revision, released, permit);
         self.inner.workers.run(remove).await?;

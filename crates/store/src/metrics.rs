@@ -44,6 +44,8 @@ pub struct Metrics {
     pub free_bytes: Option<u64>,
     /// Whether writes other than deletes are rejected because the disk is full.
     pub full: bool,
+    /// Keys whose stored values cannot be decoded.
+    pub undecodable_keys: u64,
 }
 
 /// Histogram by powers of two: bucket `i` holds the values below `2^i` that no lower bucket holds.

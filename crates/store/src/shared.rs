@@ -9,6 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     cursors: Mutex<Cursors>,
     /// Cache of the last maps made by undoing changes, newest last: the pages of one list read the same old revision.
     rewound_maps: Mutex<VecDeque<(Revision, Tree)>>,
+    /// The keys whose stored values cannot be decoded, with the reason.
+    pub(crate) undecodable: Mutex<BTreeMap<Bytes, String>>,
 }
 
 /// Delivered revision of each open watcher. A watcher owns its cell and removes it when it is dropped.
@@ -54,6 +57,7 @@ impl Shared {
             changes: ChangeNotifier::new(),
             cursors: Mutex::default(),
             rewound_maps: Mutex::default(),
+            undecodable: Mutex::default(),
         })
     }
 
@@ -145,6 +149,7 @@ impl Shared {
             snapshot_files: counters.snapshot_files.load(Relaxed),
             free_bytes: self.space.free_bytes(),
             full: self.space.is_full(),
+            undecodable_keys: self.undecodable.lock().len() as u64,
         }
     }
 

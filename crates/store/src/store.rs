@@ -2,16 +2,25 @@
 
 use std::{path::Path, sync::Arc};
 
+use bytes::Bytes;
+
 use crate::{
-    BackupReport, Config, Error, Metrics, Revision, Snapshot, TruncateReport, Txn, TxnResponse, VerifyReport,
-    Watcher,
+    BackupReport, Config, Error, Metrics, RemoteLog, Replica, Revision, Snapshot, TruncateReport, Txn,
+    TxnResponse, ValueTransformer, VerifyReport, Watcher,
     commit::CommitPath,
     head::Head,
     log::{
-        file::{self, OpenedDir, compactor::Compactor, disk::Disk, snapshot_file},
+        file::{
+            self, OpenedDir,
+            compactor::Compactor,
+            disk::Disk,
+            snapshot_file::{self, Source},
+        },
         memory::MemoryLog,
     },
+    remote::propose::Proposer,
     shared::Shared,
+    value_transformer,
     workers::Workers,
 };
 
@@ -30,6 +39,8 @@ pub(crate) struct Inner {
     /// Compacts the log, if the store has files.
     pub(crate) compactor: Option<Compactor>,
     pub(crate) shared: Arc<Shared>,
+    /// Seals the values of transactions, if the store has files and is to seal any.
+    pub(crate) sealer: Option<Arc<dyn ValueTransformer>>,
 }
 
 impl Store {
@@ -53,6 +64,42 @@ impl Store {
         Ok(Store::new(commit_path, Some(compactor), shared))
     }
 
+    /// A store whose log a remote cluster stores. `start` is given the replica, which the engine fills before anything is
+    /// read from the store.
+    pub fn replicated(
+        config: Config,
+        start: impl FnOnce(Arc<Replica>) -> Result<Arc<dyn RemoteLog>, Error>,
+    ) -> Result<Store, Error> {
+        let shared = Shared::new(config, Arc::new(Head::default()));
+        let replica = Arc::new(Replica::new(shared.clone()));
+        let remote = start(replica.clone())?;
+        let commit_path = CommitPath::Replicated(Proposer::new(shared.clone(), replica, remote));
+        Ok(Store::new(commit_path, None, shared))
+    }
+
+    /// Whether other servers write to the same log, so that this store may lag behind it.
+    pub fn is_replica(&self) -> bool {
+        matches!(self.inner.commit_path, CommitPath::Replicated(_))
+    }
+
+    /// A revision that is not below that of any write that was acknowledged before this call, by any server. The store
+    /// may not have reached it. At once if no other process writes to its log.
+    pub async fn confirmed_revision(&self) -> Result<Revision, Error> {
+        match &self.inner.commit_path {
+            CommitPath::Replicated(proposer) => proposer.confirmed_revision().await,
+            _ => Ok(self.revision()),
+        }
+    }
+
+    /// Waits until the store shows every write that was acknowledged before this call, by any server, and returns a
+    /// revision at which it does. At once if no other process writes to its log.
+    pub async fn confirm(&self) -> Result<Revision, Error> {
+        match &self.inner.commit_path {
+            CommitPath::Replicated(proposer) => proposer.confirm().await,
+            _ => Ok(self.revision()),
+        }
+    }
+
     /// The newest published revision.
     pub fn revision(&self) -> Revision {
         self.inner.shared.head().revision
@@ -63,9 +110,13 @@ impl Store {
         self.inner.shared.head().compacted
     }
 
-    /// Whether the store accepts writes: after a failed one it is read-only, and the error names the failure.
+    /// Whether the store accepts writes: after a failed one it is read-only, and the error names the failure. A store on
+    /// a cluster accepts them again once the cluster does.
     pub fn check_writable(&self) -> Result<(), Error> {
-        self.inner.shared.check_writable()
+        match &self.inner.commit_path {
+            CommitPath::Replicated(proposer) => proposer.check_health(),
+            _ => self.inner.shared.check_writable(),
+        }
     }
 
     /// Whether there is space for writes: while the disk is full, all but deletes fail, and the error names the cause.
@@ -81,8 +132,19 @@ impl Store {
     /// Commits `txn`, or fails with the first compare that does not hold. Resolves once the change is durable and
     /// visible to every reader. Dropping the future does not roll the transaction back.
     pub async fn commit(&self, txn: Txn) -> Result<TxnResponse, Error> {
+        if let Some(sealer) = &self.inner.sealer {
+            return self.commit_sealed(&**sealer, txn).await;
+        }
         txn.validate(self.inner.shared.config.max_txn_bytes)?;
         self.inner.commit_path.commit(txn).await
+    }
+
+    /// Whether the stored value of a key should be written again although it has not changed, because it is to be
+    /// encrypted otherwise; see [`crate::ValueTransformer::is_stale`].
+    pub fn is_stale(&self, key: &[u8]) -> bool {
+        let transformer = self.inner.shared.config.transformer.as_ref();
+        !self.inner.commit_path.is_inline()
+            && transformer.is_some_and(|transformer| transformer.is_stale(key))
     }
 
     /// The newest map. Never blocks, and never blocks a writer.
@@ -107,12 +169,33 @@ impl Store {
         Store::in_memory(shared.config.clone(), shared.head_arc())
     }
 
-    /// Writes the newest map to `file`, without blocking writers.
+    /// Writes the newest map to `file`, without blocking writers. Its values are sealed as those of the store.
     pub async fn backup(&self, file: &Path) -> Result<BackupReport, Error> {
-        let snapshot = self.snapshot();
-        let file = file.to_owned();
-        let job = move |stop| snapshot_file::write(&file::disk::RealDisk, &file, &snapshot, &stop);
+        let transformer = self.inner.shared.config.transformer.clone();
+        self.backup_with(file, transformer).await
+    }
+
+    /// Writes the newest map to `file`, with its values sealed by `transformer`.
+    pub async fn backup_with(
+        &self,
+        file: &Path,
+        transformer: Option<Arc<dyn ValueTransformer>>,
+    ) -> Result<BackupReport, Error> {
+        let (snapshot, file) = (self.snapshot(), file.to_owned());
+        let job = move |stop| {
+            let source = Source {
+                snapshot: &snapshot,
+                transformer: transformer.as_deref(),
+            };
+            snapshot_file::write(&file::disk::RealDisk, &file, &source, &stop)
+        };
         self.inner.workers.run(job).await
+    }
+
+    /// The map of the backup `file`, as a store in memory.
+    pub fn open_backup(file: &Path, config: Config) -> Result<Store, Error> {
+        let head = file::restore::read(file, &config)?;
+        Ok(Store::in_memory(config, Arc::new(head)))
     }
 
     /// Creates a store in `dir` from the backup `file`. Fails if the directory is not empty.
@@ -130,6 +213,15 @@ impl Store {
         file::truncate::truncate(dir)
     }
 
+    /// The engine's keys whose values the codec cannot decode, with the reason. The map has their last decodable values.
+    pub fn undecodable_keys(&self) -> Vec<(Bytes, String)> {
+        let undecodable = self.inner.shared.undecodable.lock();
+        let entries = undecodable.iter();
+        entries
+            .map(|(key, reason)| (key.clone(), reason.clone()))
+            .collect()
+    }
+
     /// The current metrics.
     pub fn metrics(&self) -> Metrics {
         self.inner.shared.metrics()
@@ -141,6 +233,16 @@ impl Store {
         self.inner.commit_path.close().await
     }
 
+    async fn commit_sealed(&self, sealer: &dyn ValueTransformer, mut txn: Txn) -> Result<TxnResponse, Error> {
+        let sealed = value_transformer::seal(sealer, &mut txn)?;
+        txn.validate(self.inner.shared.config.max_txn_bytes)?;
+        let committed = self.inner.commit_path.commit(txn).await?;
+        for (key, sealed) in &sealed {
+            sealer.record(key, sealed.as_deref());
+        }
+        Ok(committed)
+    }
+
     fn in_memory(config: Config, head: Arc<Head>) -> Store {
         let shared = Shared::new(config, head);
         let commit_path = CommitPath::inline(&shared, Box::new(MemoryLog));
@@ -148,7 +250,9 @@ impl Store {
     }
 
     fn new(commit_path: CommitPath, compactor: Option<Compactor>, shared: Arc<Shared>) -> Store {
+        let transformer = shared.config.transformer.clone();
         let inner = Inner {
+            sealer: transformer.filter(|transformer| compactor.is_some() && transformer.is_active()),
             commit_path,
             workers: Workers::default(),
             compactor,

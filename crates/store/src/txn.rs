@@ -4,6 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 
+use crate::index::Index;
 use crate::{Attachment, Error, Millis, Record, Revision};
 
 /// Compares and operations that take effect together or not at all. All operations share one revision.
@@ -35,6 +36,13 @@ pub enum Compare {
         /// The key to look at.
         key: Bytes,
     },
+    /// No key with this prefix was written after a revision. A key that was deleted since does not count.
+    Unchanged {
+        /// The prefix of the keys to look at.
+        prefix: Bytes,
+        /// The last revision that may have written one of them.
+        since: Revision,
+    },
 }
 
 /// Operation on one key.
@@ -63,6 +71,8 @@ pub struct Put {
     pub expires: Option<Millis>,
     /// In-memory data attached to the value.
     pub attachment: Attachment,
+    /// What is stored in files instead of the value; set by the store, by its [`crate::ValueTransformer`].
+    pub sealed: Option<Bytes>,
 }
 
 /// Result of a committed transaction.
@@ -131,16 +141,37 @@ impl Compare {
     pub(crate) fn key(&self) -> &Bytes {
         match self {
             Compare::Modified { key, .. } | Compare::Absent { key } | Compare::Present { key } => key,
+            Compare::Unchanged { prefix, .. } => prefix,
         }
     }
 
+    /// The record that the compare is about: that of its key, or the first with its prefix that has changed.
+    pub(crate) fn current<'a>(&self, index: &'a Index) -> Option<&'a Arc<Record>> {
+        match self {
+            Compare::Unchanged { prefix, since } => {
+                index.prefix(prefix).find(|record| record.modified > *since)
+            }
+            _ => index.find(self.key()),
+        }
+    }
+
+    /// Whether it holds, with [`Compare::current`].
     pub(crate) fn holds(&self, current: Option<&Arc<Record>>) -> bool {
         match (self, current) {
             (Compare::Modified { revision, .. }, Some(record)) => record.modified == *revision,
-            (Compare::Absent { .. }, current) => current.is_none(),
+            (Compare::Absent { .. } | Compare::Unchanged { .. }, current) => current.is_none(),
             (Compare::Present { .. }, current) => current.is_some(),
             (Compare::Modified { .. }, None) => false,
         }
+    }
+}
+
+// === impl Put ===
+
+impl Put {
+    /// What is stored in files.
+    pub(crate) fn stored_value(&self) -> &Bytes {
+        self.sealed.as_ref().unwrap_or(&self.value)
     }
 }
 
@@ -156,7 +187,7 @@ impl Op {
 
     fn bytes(&self) -> u64 {
         let payload = match self {
-            Op::Put(put) => put.key.len() + put.value.len(),
+            Op::Put(put) => put.key.len() + put.stored_value().len(),
             Op::Delete { key } => key.len(),
         };
         FRAMING_BYTES + payload as u64

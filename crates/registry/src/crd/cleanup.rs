@@ -11,7 +11,7 @@ use setpoint_api::options::{DeleteOptions, PatchType, WriteOptions};
 use setpoint_api::{GroupResource, Gvr, Payload, Request, Serve, Stored, Target, User, Verb};
 use setpoint_cache::Snapshot;
 use setpoint_schema::{Tree, fields};
-use setpoint_store::{Attachment, Compare, Op, Put, Txn};
+use setpoint_store::{Compare, Op, Put, Txn};
 use setpoint_strategy::WebhookConversion;
 use setpoint_strategy::custom::{self, crd::CLEANUP};
 
@@ -95,8 +95,7 @@ async fn remove_unconverted(
                 key: key.clone(),
                 value: Bytes::from(written.bytes),
                 stamp: written.resource_version_offset,
-                expires: None,
-                attachment: Attachment::default(),
+                ..Put::default()
             })
         }
     };

@@ -57,7 +57,7 @@ fn write_registry(text: &mut TextEncoder, registry: &Registry) {
 /// A metric of the store: name, type, help text, and its value in the store's metrics.
 type StoreMetric = (&'static str, &'static str, &'static str, fn(&StoreMetrics) -> u64);
 
-const STORE_METRICS: [StoreMetric; 14] = [
+const STORE_METRICS: [StoreMetric; 15] = [
     ("commits_total", "counter", "Committed transactions.", |store| {
         store.commits
     }),
@@ -115,6 +115,12 @@ const STORE_METRICS: [StoreMetric; 14] = [
         "gauge",
         "Whether writes other than deletes are rejected because the disk is full.",
         |store| store.full.into(),
+    ),
+    (
+        "undecodable_keys",
+        "gauge",
+        "Keys whose stored values cannot be decoded.",
+        |store| store.undecodable_keys,
     ),
 ];
 

@@ -1,18 +1,28 @@
 //! The `pods/binding` subresource: assigns a pod to a node. The first binding wins; later ones get a conflict that names
-//! the node.
+//! the node. A binding by what a scheduler saw before another one used the node is a conflict, too, if it names the version
+//! that it saw ([`recent`]).
+
+mod recent;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
-use setpoint_schema::{Pack, Tree, fields};
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, meta, name};
 
 use crate::error;
 use crate::request_context::RequestContext;
 use crate::verbs::{UpdatedObject, guaranteed_update};
+
+pub(crate) use recent::RecentBindings;
+use recent::{Comparison, Observation, PendingBinding};
+
+/// The reason of the cause in a conflict about the node rather than the pod.
+const NODE_CHANGED: &str = "NodeChanged";
 
 /// The new pod of a binding: the stored one, assigned to the node.
 #[derive(Debug)]
@@ -26,22 +36,27 @@ pub(crate) async fn bind(
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    let mut binding = decode(context, payload, options)?;
-    super::admit_body(context, &mut binding, options).await?;
+    let (gvk, shape) = super::body_kind("", "v1", "Binding");
+    let mut binding = context.decode_as(payload, shape, options.field_validation)?;
+    super::admit_body(context, &mut binding, (&gvk, shape), options).await?;
     if meta::name(&binding) != context.target.name.as_deref().unwrap_or_default() {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
     validate(&binding)?;
+    let pending = require_current_node(context, &binding, options)?;
     let bound = BoundPod { binding: &binding };
-    guaranteed_update(
+    let bound = guaranteed_update(
         context,
         Some(SubresourceKind::Action(Action::Bind)),
         options,
         &bound,
     )
     .await?;
+    if !options.dry_run {
+        pending.committed(bound.resource_version());
+    }
     let created = Status {
         code: 201,
         ..Status::ok()
@@ -65,13 +80,13 @@ impl UpdatedObject for BoundPod<'_> {
         kind.apply_action(&mut pod, Action::Bind, self.binding, &context.facts);
         Ok(pod)
     }
-}
 
-fn decode(context: &RequestContext<'_>, payload: &Payload, options: &WriteOptions) -> Result<Tree, Status> {
-    let shape = Pack::builtin()
-        .shape_of("", "v1", "Binding")
-        .expect("the pack has every built-in kind");
-    context.decode_as(payload, shape, options.field_validation)
+    /// The node's name was validated with the Binding; its labels and annotations were not.
+    fn needs_validation(&self) -> bool {
+        [fields::LABELS, fields::ANNOTATIONS]
+            .iter()
+            .any(|field| meta::find(self.binding, field).is_some())
+    }
 }
 
 fn validate(binding: &Tree) -> Result<(), Status> {
@@ -107,6 +122,46 @@ fn node_name(binding: &Tree) -> &str {
         .unwrap_or_default()
 }
 
+/// Requires that no other binder has used the node since the version that the Binding names, and announces the binding.
+fn require_current_node<'a>(
+    context: &'a RequestContext<'_>,
+    binding: &Tree,
+    options: &WriteOptions,
+) -> Result<PendingBinding<'a>, Status> {
+    let observed = binding.str_at(&[fields::TARGET, fields::RESOURCE_VERSION]);
+    let observation = Observation {
+        node: node_name(binding),
+        binder: options.field_manager.as_deref().unwrap_or_default(),
+        version: observed.and_then(|version| version.parse().ok()),
+    };
+    match context.registry.recent_bindings.begin(observation) {
+        Comparison::Current(pending) => return Ok(pending),
+        Comparison::Unknown(pending) if !has_newer_pods(context, observation) => return Ok(pending),
+        Comparison::Unknown(_) | Comparison::Stale => {}
+    }
+    context.registry.counters.conflicts.fetch_add(1, Relaxed);
+    let why = format!(
+        "node {:?} was assigned pods by another scheduler since resource version {}",
+        observation.node,
+        observed.unwrap_or_default()
+    );
+    let name = context.target.name.as_deref().unwrap_or_default();
+    Err(Status::conflict(&action_name(context), name, &why).with_cause(NODE_CHANGED, &why))
+}
+
+/// Whether a pod on the node has changed since the version that was observed.
+fn has_newer_pods(context: &RequestContext<'_>, observation: Observation<'_>) -> bool {
+    let version = observation.version.unwrap_or_default();
+    let pods = context.resource.cache.snapshot();
+    let mut newer = pods.iter().filter(|pod| pod.resource_version() > version);
+    newer.any(|pod| pod.field("spec.nodeName") == Some(observation.node))
+}
+
+/// The resource that a conflict names.
+fn action_name(context: &RequestContext<'_>) -> GroupResource {
+    GroupResource::new("", &format!("{}/binding", context.name.resource))
+}
+
 fn require_unbound(
     context: &RequestContext<'_>,
     binding: &Tree,
@@ -114,8 +169,7 @@ fn require_unbound(
     old: &Stored,
 ) -> Result<(), Status> {
     let name = old.key().name();
-    let action = GroupResource::new("", &format!("{}/binding", context.name.resource));
-    let conflict = |why: &str| Err(Status::conflict(&action, name, why));
+    let conflict = |why: &str| Err(Status::conflict(&action_name(context), name, why));
     let uid = meta::str(binding, "uid");
     if !uid.is_empty() && uid != old.uid() {
         let why = format!(

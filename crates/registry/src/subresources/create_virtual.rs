@@ -11,6 +11,7 @@ use setpoint_schema::{Pack, Shape};
 use crate::admission::ReviewedWrite;
 use crate::field_managers;
 use crate::request_context::RequestContext;
+use crate::verbs::clear_system_fields;
 
 /// Handles a create of a virtual resource, or of a virtual subresource of the object in the URL.
 pub(crate) async fn create_virtual(
@@ -20,8 +21,12 @@ pub(crate) async fn create_virtual(
 ) -> Result<Response, Status> {
     let (gvk, shape) = requested_kind(context)?;
     let mut body = context.decode_as(payload, shape, options.field_validation)?;
-    if context.target.subresource.is_none() {
-        field_managers::update(context, None, &mut body, options);
+    match context.target.subresource {
+        Some(_) => field_managers::track_body(context, &mut body, (&gvk, shape), options),
+        None => {
+            clear_system_fields(&mut body);
+            field_managers::update(context, None, &mut body, options);
+        }
     }
     let mutated = context.mutate(ReviewedWrite::create(&mut body, options)).await?;
     let subject = match context.target.name {
@@ -31,9 +36,7 @@ pub(crate) async fn create_virtual(
         }
         None => None,
     };
-    let admitted = context.admit(ReviewedWrite::create(&mut body, options)).await?;
-    context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
-    let request = ReviewRequest {
+    let mut request = ReviewRequest {
         user: &context.user,
         gvk: &gvk,
         target: &context.target,
@@ -42,7 +45,12 @@ pub(crate) async fn create_virtual(
         caches: context.registry,
         now: context.facts.now,
     };
-    let object = context.registry.virtual_resources.create(request).await?;
+    let virtual_resources = &context.registry.virtual_resources;
+    virtual_resources.prepare(&mut request)?;
+    let write = ReviewedWrite::create(&mut request.body, options);
+    let admitted = context.admit(write).await?;
+    context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);
+    let object = virtual_resources.create(request).await?;
     let mut json = Vec::new();
     setpoint_schema::write_into(shape, &object, &mut json);
     Ok(Response {

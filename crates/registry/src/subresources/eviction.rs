@@ -13,7 +13,7 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{
     GroupResource, Gvk, Gvr, Payload, Request, Response, Serve, Status, Stored, Target, Verb,
 };
-use setpoint_schema::{Map, Pack, Tree, fields};
+use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
 use crate::request_context::RequestContext;
@@ -65,10 +65,12 @@ pub(crate) async fn evict(
     payload: &Payload,
     options: &WriteOptions,
 ) -> Result<Response, Status> {
-    let mut eviction = decode(context, payload, options)?;
+    let (gvk, shape) = super::body_kind("policy", "v1", "Eviction");
+    let mut eviction = context.decode_as(payload, shape, options.field_validation)?;
+    check_eviction(context, &eviction)?;
     let key = context.key()?;
     // Before any budget is consumed.
-    super::admit_body(context, &mut eviction, options).await?;
+    super::admit_body(context, &mut eviction, (&gvk, shape), options).await?;
     let mut deletion = deletion(&eviction, options);
     let pod = context.require(&key)?;
     let pod_tree = context.kind.decode_stored(&pod).map_err(error::undecodable)?;
@@ -111,17 +113,13 @@ fn done() -> Response {
     }
 }
 
-fn decode(context: &RequestContext<'_>, payload: &Payload, options: &WriteOptions) -> Result<Tree, Status> {
-    let shape = Pack::builtin().shape_of("policy", "v1", "Eviction");
-    let shape = shape.expect("the pack has every built-in kind");
-    let eviction = context.decode_as(payload, shape, options.field_validation)?;
-    if meta::name(&eviction) != context.target.name.as_deref().unwrap_or_default() {
+fn check_eviction(context: &RequestContext<'_>, eviction: &Tree) -> Result<(), Status> {
+    if meta::name(eviction) != context.target.name.as_deref().unwrap_or_default() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
-    reject_unsafe_delete(&eviction)?;
-    Ok(eviction)
+    reject_unsafe_delete(eviction)
 }
 
 /// A pod that cannot be decoded cannot be checked against its budget.

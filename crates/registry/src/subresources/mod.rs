@@ -8,13 +8,15 @@ mod eviction;
 mod scale;
 
 use setpoint_api::options::WriteOptions;
-use setpoint_api::{Payload, Response, Status};
-use setpoint_schema::Tree;
+use setpoint_api::{Gvk, Payload, Response, Status};
+use setpoint_schema::{Pack, Shape, Tree};
 use setpoint_strategy::{Action, SubresourceKind, meta};
 
 use crate::admission::ReviewedWrite;
+use crate::field_managers;
 use crate::request_context::RequestContext;
 
+pub(crate) use binding::RecentBindings;
 pub(crate) use create_virtual::create_virtual;
 pub(crate) use scale::scale;
 
@@ -31,13 +33,22 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// Runs admission of the body of an action subresource.
+/// The kind of the body of an action subresource, and its shape.
+fn body_kind(group: &str, version: &str, kind: &str) -> (Gvk, &'static Shape) {
+    let shape = Pack::builtin().shape_of(group, version, kind);
+    let shape = shape.expect("the pack has every built-in kind");
+    (Gvk::new(group, version, kind), shape)
+}
+
+/// Runs admission of the body of an action subresource, which shows the manager of its fields like any other object.
 async fn admit_body(
     context: &RequestContext<'_>,
     body: &mut Tree,
+    (gvk, shape): (&Gvk, &Shape),
     options: &WriteOptions,
 ) -> Result<(), Status> {
     context.default_namespace(body)?;
+    field_managers::track_body(context, body, (gvk, shape), options);
     let mutated = context.mutate(ReviewedWrite::create(body, options)).await?;
     let admitted = context.admit(ReviewedWrite::create(body, options)).await?;
     context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);

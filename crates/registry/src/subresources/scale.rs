@@ -20,6 +20,10 @@ use crate::verbs::{
 };
 use crate::{error, field_managers};
 
+/// Upstream's error for a Scale of a custom kind that cannot be decoded.
+const UNREGISTERED_SCALE: &str = "no kind is registered for the type v1.Scale in scheme \
+    \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"";
+
 /// The new object of a write to its Scale: the stored one with the replicas and managed fields of the desired Scale.
 struct ScaledObject<'a> {
     input: ScaleInput,
@@ -43,7 +47,8 @@ pub(crate) async fn scale(context: &RequestContext<'_>, verb: Verb) -> Result<Re
             response(context, &object)
         }
         Verb::Update(payload, options) => {
-            let mut desired = context.decode_as(&payload, shape(), options.field_validation)?;
+            let decoded = context.decode_as(&payload, shape(), options.field_validation);
+            let mut desired = decoded.map_err(|status| decode_error(context, status))?;
             if desired.at(&[fields::SPEC, fields::REPLICAS]).is_none() {
                 desired.set(&[fields::SPEC, fields::REPLICAS], 0);
             }
@@ -65,6 +70,17 @@ pub(crate) async fn scale(context: &RequestContext<'_>, verb: Verb) -> Result<Re
             write(context, ScaleInput::Patch(patch_type, patch, problems), &options).await
         }
         _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// The error of a Scale that cannot be decoded. For a custom kind upstream fails to describe it: the scheme of its handler
+/// does not have the type.
+fn decode_error(context: &RequestContext<'_>, status: Status) -> Status {
+    const OTHER_ERRORS: [&str; 2] = ["strict decoding error", "the API version in the data"];
+    let is_described = OTHER_ERRORS.iter().any(|other| status.message.starts_with(other));
+    match context.kind_info().is_custom && status.code == 400 && !is_described {
+        true => Status::bad_request(UNREGISTERED_SCALE),
+        false => status,
     }
 }
 
@@ -110,7 +126,7 @@ impl UpdatedObject for ScaledObject<'_> {
     ) -> Result<Tree, Status> {
         check(context, &desired)?;
         require_version(context, &desired, old)?;
-        require_uid(context, &desired, old)?;
+        self.require_uid(context, &desired, old)?;
         let path = replicas_path(context)?;
         let mut object = old_tree.clone();
         let is_unset = old_tree.at(&path).is_none_or(Tree::is_null);
@@ -136,6 +152,15 @@ fn replicas_path<'a>(context: &'a RequestContext<'_>) -> Result<Vec<&'a str>, St
 }
 
 impl ScaledObject<'_> {
+    /// The UID of the Scale is a precondition; in a patch of a custom object's Scale it is ignored.
+    fn require_uid(&self, context: &RequestContext<'_>, desired: &Tree, old: &Stored) -> Result<(), Status> {
+        match &self.input {
+            _ if !context.kind_info().is_custom => require_uid(context, desired, old),
+            ScaleInput::Update(_) => verbs::require_uid(context, desired, old),
+            ScaleInput::Patch(..) | ScaleInput::Apply(_) => Ok(()),
+        }
+    }
+
     fn desired_scale(&self, context: &RequestContext<'_>, scale: &Tree) -> Result<Tree, Status> {
         let mut desired = match &self.input {
             ScaleInput::Update(desired) => desired.clone(),
@@ -166,7 +191,12 @@ impl ScaledObject<'_> {
         scale: &Tree,
         problems: &PatchProblems,
     ) -> Result<(Tree, Vec<String>), Status> {
-        let patched = apply_patch(patch_type, patch, scale.clone())?;
+        let quoted = || patch::quoted_strategic(scale, patch, shape());
+        let patched = match apply_patch(patch_type, patch, scale.clone()) {
+            Ok(patched) => patched,
+            Err(patch::Error::TypeMismatch(why)) => return Err(verbs::invalid_patch(&quoted(), &why)),
+            Err(failed) => return Err(verbs::patch_error(failed)),
+        };
         let why = match problems.strict_error() {
             Some(why) => why,
             None => match strict::conform_tree(patched, shape(), self.options.field_validation) {
@@ -175,8 +205,10 @@ impl ScaledObject<'_> {
             },
         };
         let shown = match patch_type {
-            PatchType::StrategicMerge => patch::go_text(patch),
-            _ => verbs::patched_text(apply_patch(patch_type, patch, scale.clone())?),
+            PatchType::StrategicMerge => quoted(),
+            _ => verbs::patched_text(
+                apply_patch(patch_type, patch, scale.clone()).map_err(verbs::patch_error)?,
+            ),
         };
         Err(verbs::invalid_patch(&shown, &why))
     }
@@ -222,7 +254,7 @@ fn check(context: &RequestContext<'_>, desired: &Tree) -> Result<(), Status> {
 
 fn require_uid(context: &RequestContext<'_>, desired: &Tree, old: &Stored) -> Result<(), Status> {
     let uid = meta::str(desired, "uid");
-    if uid.is_empty() || uid == old.uid() || context.kind_info().is_custom {
+    if uid.is_empty() || uid == old.uid() {
         return Ok(());
     }
     let resource = GroupResource::new(&context.name.group, &format!("{}/scale", context.name.resource));
@@ -233,13 +265,12 @@ fn require_uid(context: &RequestContext<'_>, desired: &Tree, old: &Stored) -> Re
     Err(Status::conflict(&resource, old.key().name(), &why))
 }
 
-fn apply_patch(patch_type: PatchType, patch: &Tree, mut scale: Tree) -> Result<Tree, Status> {
-    let applied = match patch_type {
-        PatchType::Json => patch::apply_json(&mut scale, patch),
-        PatchType::StrategicMerge => patch::apply_strategic(&mut scale, patch, shape()),
-        PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, patch),
-    };
-    applied.map_err(verbs::patch_error)?;
+fn apply_patch(patch_type: PatchType, patch: &Tree, mut scale: Tree) -> Result<Tree, patch::Error> {
+    match patch_type {
+        PatchType::Json => patch::apply_json(&mut scale, patch)?,
+        PatchType::StrategicMerge => patch::apply_strategic(&mut scale, patch, shape())?,
+        PatchType::Merge | PatchType::Apply => patch::apply_merge(&mut scale, patch)?,
+    }
     Ok(scale)
 }
 
@@ -281,9 +312,13 @@ fn scale_of_tree(context: &RequestContext<'_>, object_tree: &Tree) -> Result<Tre
     if let Some(replicas) = at(&paths.replicas).as_i64() {
         scale.set(&[fields::SPEC, fields::REPLICAS], replicas);
     }
-    scale.set(&[fields::STATUS, fields::REPLICAS], at(&paths.status_replicas));
-    if let Some(selector) = &paths.selector {
-        let text = selector_text(&at(selector));
+    let status_replicas = at(&paths.status_replicas).as_i64().unwrap_or_default();
+    scale.set(&[fields::STATUS, fields::REPLICAS], status_replicas);
+    let selector = paths
+        .selector
+        .as_ref()
+        .map(|selector| selector_text(&at(selector)));
+    if let Some(text) = selector.filter(|text| !text.is_empty()) {
         scale.set(&[fields::STATUS, fields::SELECTOR], text);
     }
     Ok(scale)

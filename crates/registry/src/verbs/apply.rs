@@ -7,7 +7,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::yaml::{self, ParsedYaml};
-use setpoint_schema::{Tree, apply, fields};
+use setpoint_schema::{Tree, apply, fields, patch};
 use setpoint_strategy::{SubresourceKind, meta};
 
 use super::create::{NewObject, create_object};
@@ -110,7 +110,7 @@ impl AppliedConfiguration {
         options: &WriteOptions,
     ) -> Result<Tree, Status> {
         let tree = field_managers::apply(context, live, &self.tree, options)?;
-        let mut object = prepare_merged(context, tree)?;
+        let mut object = prepare_merged(context, tree, &apply::describe(&self.tree))?;
         context.check_name(&object)?;
         if live.is_none() {
             meta::clear(&mut object, "resourceVersion");
@@ -141,12 +141,12 @@ impl AppliedConfiguration {
     }
 }
 
-/// Conforms the merged object to its shape and sets its defaults. In a custom kind a null is a value, which the schema
+/// Conforms the merged object to its shape and sets its defaults. An error describes the configuration. In a custom kind a null is a value, which the schema
 /// validates.
-fn prepare_merged(context: &RequestContext<'_>, mut tree: Tree) -> Result<Tree, Status> {
-    let described = apply::describe(&tree);
-    let unfit = |cause: &str| conversion_error(&described, cause);
+fn prepare_merged(context: &RequestContext<'_>, mut tree: Tree, described: &str) -> Result<Tree, Status> {
+    let unfit = |cause: &str| conversion_error(described, cause);
     if !context.kind_info().is_custom {
+        patch::convert_numbers(context.kind.shape(), &mut tree);
         let conformed = context.kind.conform(tree, FieldValidation::Ignore);
         tree = conformed.map_err(|error| unfit(&error.cause()))?.tree;
     }

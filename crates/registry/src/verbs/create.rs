@@ -21,7 +21,7 @@ use crate::admission::{AdmissionEffects, ReviewedWrite};
 use crate::commit::Outcome;
 use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
-use crate::{error, field_managers, names};
+use crate::{confirmed_read, error, field_managers, names};
 
 /// How many times a create is tried when a side write has a conflict.
 const MAX_ATTEMPTS: usize = 64;
@@ -68,6 +68,7 @@ pub(crate) async fn create_object(
                 ..Response::new(Body::Object(stored))
             });
         }
+        confirmed_read::wait_after_conflict(context.registry).await?;
     }
     Err(Status::internal("too many conflicts of side writes"))
 }
@@ -94,6 +95,7 @@ async fn insert_object(
         context.kind.finish_create(&mut object);
         let admitted = context.admit(ReviewedWrite::create(&mut object, options)).await?;
         let effects = mutated.clone().and(admitted);
+        effects.drop_unknown_fields(&*context.kind, &mut object);
         let key = Key::new(context.namespace(), meta::name(&object));
         let stored = context.in_storage_version(&object).await?;
         let encoded = context.resource.encode(&key, &stored)?;
@@ -162,7 +164,7 @@ fn require_create_allowed(context: &RequestContext<'_>, object: &Tree) -> Result
 }
 
 /// Clears the fields that only the server may set, before admission sees the object. Admission may set them again.
-fn clear_system_fields(object: &mut Tree) {
+pub(crate) fn clear_system_fields(object: &mut Tree) {
     for field in [
         "creationTimestamp",
         "deletionGracePeriodSeconds",

@@ -18,7 +18,7 @@ use crate::commit::Outcome;
 use crate::large_requests::LARGE_BYTES;
 use crate::object_size::SizePolicy;
 use crate::request_context::RequestContext;
-use crate::{deletion, error, field_managers, stored_object};
+use crate::{confirmed_read, deletion, error, field_managers, stored_object};
 
 /// How the new object of an update is computed from the stored one (upstream: `rest.UpdatedObjectInfo`).
 pub(crate) trait UpdatedObject: Sync {
@@ -57,6 +57,12 @@ pub(crate) trait UpdatedObject: Sync {
         None
     }
 
+    /// Whether the new object may be invalid. One that only gets values which were checked before, on a valid object, is
+    /// not validated again, as a Binding of kube-apiserver.
+    fn needs_validation(&self) -> bool {
+        true
+    }
+
     /// What happens to a new object that is too large.
     fn size_policy(&self) -> SizePolicy {
         SizePolicy::DropManagedFields
@@ -83,7 +89,8 @@ pub(crate) async fn guaranteed_update(
             Outcome::Conflict if updated.required_version().is_some() => {
                 return Err(Status::modified(&context.name, key.name()));
             }
-            Outcome::Conflict | Outcome::SideWriteConflict => {}
+            Outcome::Conflict => {}
+            Outcome::SideWriteConflict => confirmed_read::wait_after_conflict(context.registry).await?,
         }
     }
 }
@@ -114,16 +121,22 @@ async fn try_update(
         facts: &context.facts,
     };
     context.kind.prepare_update(&mut object, &update);
-    field_managers::keep_unchanged_managers(&old_tree, &mut object);
-    context.validate(meta::name(&object), |errors| {
-        context.kind.validate_update(&object, &update, errors);
-    })?;
+    // An action has no field manager: the managed fields are those of the old object.
+    if !is_action {
+        field_managers::keep_unchanged_managers(&old_tree, &mut object);
+    }
+    if updated.needs_validation() {
+        context.validate(meta::name(&object), |errors| {
+            context.kind.validate_update(&object, &update, errors);
+        })?;
+    }
     set_version(&mut object, old);
     let mut new_body = updated.new_body(context, &object)?;
     let new = new_body.as_mut().unwrap_or(&mut object);
     let reviewed = ReviewedWrite::update(new, old, old_body.as_ref(), options);
     let admitted = context.admit(reviewed).await?;
     let effects = mutated.and(admitted);
+    effects.drop_unknown_fields(&*context.kind, &mut object);
     let new = (&object, updated.size_policy());
     let outcome = commit(context, stored, new, effects.side_writes, options.dry_run).await?;
     // An action subresource returns a status, and no warnings about the object.
@@ -153,7 +166,8 @@ async fn commit(
         };
     }
     let is_same = stored_object::is_same(old.json(), &encoded.written);
-    if is_same && context.kind.expires_after(&context.facts).is_none() {
+    let is_stale = || context.registry.store.is_stale(&context.storage_key(key));
+    if is_same && context.kind.expires_after(&context.facts).is_none() && !is_stale() {
         let counters = &context.registry.counters;
         counters.unchanged_writes.fetch_add(1, Relaxed);
         return Ok(Outcome::Written(old.clone()));

@@ -19,12 +19,13 @@ use crate::request_context::RequestContext;
 use crate::subresources;
 
 pub(crate) use apply::{AppliedConfiguration, require_manager};
-pub(crate) use create::{NewObject, create_object, set_system_fields};
+pub(crate) use create::{NewObject, clear_system_fields, create_object, set_system_fields};
 pub(crate) use delete::delete_object;
 pub(crate) use guaranteed_update::{UpdatedObject, guaranteed_update};
 pub(crate) use patch::{
     PatchProblems, invalid_patch, patch_error, patched_text, require_patch_type, require_version,
 };
+pub(crate) use update::require_uid;
 
 /// Runs the verb of the request on its target.
 pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {

@@ -10,8 +10,8 @@ use setpoint_api::field::{DisplayJson, ErrorType, FieldError};
 use setpoint_api::options::{FieldValidation, PatchType, WriteOptions};
 use setpoint_api::{Gvk, Payload, Response, Status, Stored};
 use setpoint_codec::json;
-use setpoint_schema::Tree;
 use setpoint_schema::patch::{self, Error};
+use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::SubresourceKind;
 
 use super::guaranteed_update::{UpdatedObject, guaranteed_update};
@@ -75,7 +75,7 @@ impl UpdatedObject for PatchedObject<'_> {
     ) -> Result<Tree, Status> {
         let patched = self.apply(context, old)?;
         let (mut object, dropped) = match self.patch_type {
-            PatchType::StrategicMerge => self.conform_strategic(context, patched)?,
+            PatchType::StrategicMerge => self.conform_strategic(context, patched, old)?,
             _ => self.conform(context, patched, old)?,
         };
         let duplicate_owners = owner_references::dedup(&mut object, Phase::Mutated);
@@ -84,6 +84,7 @@ impl UpdatedObject for PatchedObject<'_> {
         context.check_name(&object)?;
         context.default_namespace(&mut object)?;
         require_version(context, &object, old)?;
+        super::update::require_some_version(context, &object, old)?;
         field_managers::update(context, Some(old_tree), &mut object, self.options);
         Ok(object)
     }
@@ -101,8 +102,21 @@ impl PatchedObject<'_> {
                 patch::apply_strategic(&mut tree, &self.patch, shape)
             }
         };
-        applied.map_err(patch_error)?;
-        Ok(tree)
+        match applied {
+            Ok(()) => Ok(tree),
+            Err(Error::TypeMismatch(why)) => Err(invalid_patch(&self.quoted_strategic(context, old)?, &why)),
+            Err(failed) => Err(patch_error(failed)),
+        }
+    }
+
+    /// The text of a strategic merge patch after it was merged into this object.
+    fn quoted_strategic(&self, context: &RequestContext<'_>, old: &Arc<Stored>) -> Result<String, Status> {
+        let original = context.to_request_version(old)?;
+        Ok(patch::quoted_strategic(
+            &original,
+            &self.patch,
+            context.kind.shape(),
+        ))
     }
 
     /// Conforms the patched object to its shape and sets its defaults. Returns warnings of dropped fields. An error shows
@@ -115,6 +129,7 @@ impl PatchedObject<'_> {
     ) -> Result<(Tree, Vec<String>), Status> {
         let why = match self.problems.strict_error() {
             Some(why) => why,
+            None if is_unversioned(context, &patched) => self.reject_unversioned(context, &patched)?,
             None => match conform_and_prepare(context, patched, self.options.field_validation) {
                 Ok(conformed) => return Ok(conformed),
                 Err(why) => why,
@@ -123,23 +138,48 @@ impl PatchedObject<'_> {
         Err(invalid_patch(&patched_text(self.apply(context, old)?), &why))
     }
 
+    /// Rejects an object without a version: upstream decodes it to a type without any of its fields, and so without a
+    /// name. Returns the error of strict decoding.
+    fn reject_unversioned(&self, context: &RequestContext<'_>, patched: &Tree) -> Result<String, Status> {
+        let names = patched.as_map().into_iter().flat_map(Map::keys);
+        let unknown: Vec<String> = names
+            .filter(|name| *name != fields::KIND && *name != fields::API_VERSION)
+            .map(|name| format!("unknown field {name:?}"))
+            .collect();
+        match self.options.field_validation {
+            FieldValidation::Strict => return Ok(format!("{STRICT_PREFIX}{}", unknown.join(", "))),
+            FieldValidation::Warn => context.set_warnings(self.problems.warnings().chain(unknown).collect()),
+            FieldValidation::Ignore => {}
+        }
+        context.check_name(&Tree::Map(Map::default()))?;
+        Ok("name must be provided".to_owned())
+    }
+
     /// The same after a strategic merge. Its errors are joined with those of the patch, and show the patch.
     fn conform_strategic(
         &self,
         context: &RequestContext<'_>,
-        patched: Tree,
+        mut patched: Tree,
+        old: &Arc<Stored>,
     ) -> Result<(Tree, Vec<String>), Status> {
+        // The object is converted to the type of the stored one, whatever kind the patch sets.
+        let gvk = &context.kind_info().gvk;
+        patched.set(&[fields::KIND], gvk.kind.as_str());
+        patched.set(&[fields::API_VERSION], gvk.api_version());
         let conformed = conform_and_prepare(context, patched, self.options.field_validation);
         let why = match (conformed, self.problems.strict_error()) {
-            (Ok(conformed), None) => return Ok(conformed),
-            (Err(why), None) => why,
+            (Ok((tree, mut warnings)), None) => {
+                warnings.sort_unstable();
+                return Ok((tree, warnings));
+            }
+            (Err(why), None) => with_sorted_fields(why),
             (Ok(_), Some(problems)) => problems,
-            (Err(why), Some(problems)) => match why.strip_prefix(STRICT_PREFIX) {
+            (Err(why), Some(problems)) => match with_sorted_fields(why).strip_prefix(STRICT_PREFIX) {
                 Some(more) => format!("{problems}, {more}"),
-                None => why,
+                None => problems,
             },
         };
-        Err(invalid_patch(&patch::go_text(&self.patch), &why))
+        Err(invalid_patch(&self.quoted_strategic(context, old)?, &why))
     }
 }
 
@@ -164,6 +204,22 @@ impl PatchProblems {
         let is_error = self.is_strict && !self.texts.is_empty();
         is_error.then(|| format!("{STRICT_PREFIX}{}", self.texts.join(", ")))
     }
+}
+
+/// Whether a patched object of a built-in kind has no version.
+fn is_unversioned(context: &RequestContext<'_>, patched: &Tree) -> bool {
+    let version = patched.get(fields::API_VERSION);
+    !context.kind_info().is_custom && version.is_none_or(|version| version.as_str() == Some(""))
+}
+
+/// An error of strict decoding with its unknown fields sorted, as a strategic merge reports them; any other unchanged.
+fn with_sorted_fields(why: String) -> String {
+    let Some(list) = why.strip_prefix(STRICT_PREFIX) else {
+        return why;
+    };
+    let mut fields: Vec<&str> = list.split(", ").collect();
+    fields.sort_unstable();
+    format!("{STRICT_PREFIX}{}", fields.join(", "))
 }
 
 /// Rejects a patch type that the kind does not have.
@@ -216,7 +272,7 @@ pub(crate) fn patch_error(failed: Error) -> Status {
             )
         },
         Error::Unmergeable(why) => error::plain(500, why),
-        Error::TypeMismatch { patch, why } => invalid_patch(&patch, &why),
+        Error::TypeMismatch(why) => invalid_patch("", &why),
     }
 }
 

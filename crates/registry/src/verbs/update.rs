@@ -96,6 +96,19 @@ fn require_version(
     }
 }
 
+/// Rejects an object without a resource version, if its kind requires one.
+pub(crate) fn require_some_version(
+    context: &RequestContext<'_>,
+    object: &Tree,
+    old: &Stored,
+) -> Result<(), Status> {
+    let is_required = !context.kind_info().rules.write.unconditional_update;
+    match requested_version(object)? {
+        None if is_required => Err(version_required(context, old)),
+        _ => Ok(()),
+    }
+}
+
 /// This kind requires a version. The error names the resource rather than the kind.
 fn version_required(context: &RequestContext<'_>, old: &Stored) -> Status {
     let error = FieldError {
@@ -108,7 +121,8 @@ fn version_required(context: &RequestContext<'_>, old: &Stored) -> Status {
     Status::invalid(&subject, old.key().name(), &[error])
 }
 
-fn require_uid(context: &RequestContext<'_>, object: &Tree, old: &Stored) -> Result<(), Status> {
+/// The UID in the body is a precondition of the update.
+pub(crate) fn require_uid(context: &RequestContext<'_>, object: &Tree, old: &Stored) -> Result<(), Status> {
     let uid = meta::str(object, "uid");
     if uid.is_empty() || uid == old.uid() {
         return Ok(());

@@ -43,6 +43,8 @@
 //!   a state that never became durable. If the disk was full, only the batch that was evaluated on top of the failed
 //!   one fails with it; then evaluation continues from the published state.
 //!
+//! Where a cluster assigns the order, none of these stages run: see `remote/mod.rs`.
+//!
 //! Lock order: the evaluator lock, then the queue's. Neither is held while a batch is persisted or published; only a
 //! compaction writes under the evaluator lock.
 
@@ -53,7 +55,7 @@ mod queue;
 mod sequencer;
 mod submit;
 
-pub(crate) use publish::{ChangeNotifier, ChangeReceiver};
+pub(crate) use publish::{ChangeNotifier, ChangeReceiver, publish};
 
 use std::{
     path::PathBuf,
@@ -68,17 +70,17 @@ use crate::{
     commit::{
         evaluate::{EvaluatedBatch, Evaluator},
         persist::Persister,
-        publish::publish,
         queue::{Command, CommandQueue},
         submit::BatchBuilder,
     },
     head::Head,
     log::{Log, SpaceReport},
+    remote::propose::Proposer,
     shared::Shared,
 };
 
 /// Outcome of one transaction.
-type Outcome = Result<TxnResponse, Error>;
+pub(crate) type Outcome = Result<TxnResponse, Error>;
 
 /// The only way to write to a store.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub(crate) enum CommitPath {
         /// `None` only while the path is dropped.
         thread: Option<JoinHandle<()>>,
     },
+    /// A cluster evaluates and persists; what it reports is published.
+    Replicated(Proposer),
 }
 
 impl CommitPath {
@@ -117,6 +121,7 @@ impl CommitPath {
                 commit_inline(evaluator, persister, txn)
             })?,
             CommitPath::Sequenced { builder, .. } => received(builder.submit(txn).await?).await?,
+            CommitPath::Replicated(proposer) => Box::pin(proposer.commit(txn)).await,
         }
     }
 
@@ -124,7 +129,7 @@ impl CommitPath {
     pub(crate) async fn commit_all(&self, txns: Vec<Txn>) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = Vec::with_capacity(txns.len());
         match self {
-            CommitPath::Inline(_) => {
+            CommitPath::Inline(_) | CommitPath::Replicated(_) => {
                 for txn in txns {
                     outcomes.push(self.commit(txn).await);
                 }
@@ -152,6 +157,7 @@ impl CommitPath {
             CommitPath::Sequenced { builder, .. } => {
                 call(builder.queue(), |reply| Command::Compact { revision, reply }).await?
             }
+            CommitPath::Replicated(proposer) => proposer.compact(revision),
         }
     }
 
@@ -162,6 +168,7 @@ impl CommitPath {
             CommitPath::Sequenced { builder, .. } => {
                 call(builder.queue(), |reply| Command::Release { revision, reply }).await
             }
+            CommitPath::Replicated(_) => Ok(Vec::new()),
         }
     }
 
@@ -172,7 +179,13 @@ impl CommitPath {
             CommitPath::Sequenced { builder, .. } => {
                 call(builder.queue(), |reply| Command::CheckSpace { reply }).await?
             }
+            CommitPath::Replicated(_) => Ok(SpaceReport::default()),
         }
+    }
+
+    /// Whether commits go to no log: the store is in memory only.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self, CommitPath::Inline(_))
     }
 
     /// Rejects further commits and returns after every accepted one has completed.
@@ -183,6 +196,7 @@ impl CommitPath {
                 open.map(drop).ok_or(Error::Closed)
             }
             CommitPath::Sequenced { builder, .. } => received(builder.queue().close_and_wait()?).await,
+            CommitPath::Replicated(proposer) => proposer.close().await,
         }
     }
 }

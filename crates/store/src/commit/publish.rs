@@ -14,7 +14,7 @@ pub(crate) struct ChangeNotifier(watch::Sender<bool>);
 pub(crate) type ChangeReceiver = watch::Receiver<bool>;
 
 /// Makes `head` the newest state, wakes the watchers and returns the state it replaces.
-pub(super) fn publish(shared: &Shared, head: Head) -> Arc<Head> {
+pub(crate) fn publish(shared: &Shared, head: Head) -> Arc<Head> {
     let compacted = head.compacted;
     let replaced = shared.replace_head(head);
     shared.changes.notify();
@@ -39,7 +39,7 @@ impl ChangeNotifier {
     }
 
     /// Ends the watchers, once they have read everything that was published.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.0.send_modify(|closed| *closed = true);
     }
 }

@@ -2,13 +2,13 @@
 
 use super::fixtures::*;
 use super::{ManualClock, NewStore};
-use crate::{Error, Op, Put, Revision, Txn};
+use crate::{Error, Op, Put, Store, Txn};
 
 pub(super) fn first_commit(make: NewStore<'_>) {
     let store = fresh(make);
-    assert_eq!(store.revision(), Revision::ZERO);
-    assert_eq!(put(&store, "a", "1"), Revision::new(1));
-    assert_eq!(store.revision(), Revision::new(1));
+    assert_eq!(store.revision(), store.at(0));
+    assert_eq!(put(&store, "a", "1"), store.at(1));
+    assert_eq!(store.revision(), store.at(1));
 }
 
 pub(super) fn shared_revision(make: NewStore<'_>) {
@@ -21,9 +21,9 @@ pub(super) fn shared_revision(make: NewStore<'_>) {
     .unwrap();
     assert_eq!(committed.records.len(), 2);
     for record in committed.records.iter().flatten() {
-        assert_eq!(record.modified, Revision::new(1));
+        assert_eq!(record.modified, store.at(1));
     }
-    assert_eq!(put(&store, "c", "3"), Revision::new(2));
+    assert_eq!(put(&store, "c", "3"), store.at(2));
 }
 
 pub(super) fn versions(make: NewStore<'_>) {
@@ -32,7 +32,11 @@ pub(super) fn versions(make: NewStore<'_>) {
     put(&store, "b", "1");
     put(&store, "a", "2");
     let record = store.snapshot().get(b"a").unwrap();
-    let numbers = (record.created.get(), record.modified.get(), record.version);
+    let numbers = (
+        store.number(record.created),
+        store.number(record.modified),
+        record.version,
+    );
     assert_eq!(numbers, (1, 3, 2));
 }
 
@@ -42,7 +46,7 @@ pub(super) fn recreated(make: NewStore<'_>) {
     delete(&store, "a");
     put(&store, "a", "2");
     let record = store.snapshot().get(b"a").unwrap();
-    assert_eq!((record.created.get(), record.version), (3, 1));
+    assert_eq!((store.number(record.created), record.version), (3, 1));
 }
 
 pub(super) fn one_writer_wins(make: NewStore<'_>) {
@@ -54,6 +58,25 @@ pub(super) fn one_writer_wins(make: NewStore<'_>) {
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
     let rejected = |result: &&Result<_, Error>| matches!(result, Err(Error::Precondition { .. }));
     assert_eq!(results.iter().filter(rejected).count(), 99);
+}
+
+pub(super) fn unchanged_prefix(make: NewStore<'_>) {
+    let store = fresh(make);
+    let first = put(&store, "a/1", "1");
+    // The checks write "a", which does not have the prefix.
+    check_compare(&store, vec![unchanged("a/", first)], None);
+    check_compare(&store, vec![unchanged("b/", first), present("a/1")], None);
+    let second = put(&store, "a/2", "1");
+    check_compare(&store, vec![present("a/1"), unchanged("a/", first)], Some(1));
+    check_compare(&store, vec![unchanged("a/", second)], None);
+    let error = write_if(&store, unchanged("a/", first)).unwrap_err();
+    let current = match &error {
+        Error::Precondition { current, .. } => current.as_ref().map(|record| record.key.clone()),
+        other => panic!("expected a conflict, got {other}"),
+    };
+    assert_eq!(current.as_deref(), Some(&b"a/2"[..]));
+    delete(&store, "a/2");
+    check_compare(&store, vec![unchanged("a/", first)], None);
 }
 
 pub(super) fn compares(make: NewStore<'_>) {
@@ -81,25 +104,22 @@ pub(super) fn rejected_takes_none(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
     write_if(&store, absent("a")).unwrap_err();
-    assert_eq!(store.revision(), Revision::new(1));
-    assert_eq!(put(&store, "a", "2"), Revision::new(2));
+    assert_eq!(store.revision(), store.at(1));
+    assert_eq!(put(&store, "a", "2"), store.at(2));
 }
 
 pub(super) fn idle_takes_none(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
-    assert_eq!(delete(&store, "b"), Revision::new(1));
-    assert_eq!(
-        wait(store.commit(Txn::default())).unwrap().revision,
-        Revision::new(1)
-    );
+    assert_eq!(delete(&store, "b"), store.at(1));
+    assert_eq!(wait(store.commit(Txn::default())).unwrap().revision, store.at(1));
     let ops = vec![op_delete("b"), op_put("c", "1")];
     let committed = wait(store.commit(Txn {
         compares: vec![],
         ops,
     }))
     .unwrap();
-    assert_eq!(committed.revision, Revision::new(2));
+    assert_eq!(committed.revision, store.at(2));
     assert!(committed.records[0].is_none() && committed.records[1].is_some());
 }
 
@@ -115,7 +135,7 @@ pub(super) fn duplicate_key(make: NewStore<'_>) {
         .unwrap_err();
         assert!(matches!(error, Error::Duplicate { key } if key == "a"));
     }
-    assert_eq!(store.revision(), Revision::ZERO);
+    assert_eq!(store.revision(), store.at(0));
 }
 
 pub(super) fn stamped(make: NewStore<'_>) {
@@ -127,9 +147,10 @@ pub(super) fn stamped(make: NewStore<'_>) {
         };
         let committed = commit(&store, Op::Put(put));
         let record = committed.records[0].as_ref().unwrap();
-        assert_eq!(record.value, format!("v={n};"));
+        assert_eq!(record.value, format!("v={};", store.at(n)));
     }
-    assert_eq!(store.snapshot().get(b"a").unwrap().value, "v=12;");
+    let expected = format!("v={};", store.at(12));
+    assert_eq!(store.snapshot().get(b"a").unwrap().value, expected);
 }
 
 pub(super) fn stamp_outside(make: NewStore<'_>) {
@@ -151,7 +172,7 @@ pub(super) fn stamp_outside(make: NewStore<'_>) {
 pub(super) fn too_large(make: NewStore<'_>) {
     let mut config = ManualClock::default().config();
     config.max_txn_bytes = 1000;
-    let store = make(config);
+    let store = Fresh::new(make(config));
     let txn = Txn {
         compares: vec![],
         ops: vec![op_put("a", &"x".repeat(1000))],
@@ -165,10 +186,10 @@ pub(super) fn too_large(make: NewStore<'_>) {
 
 pub(super) fn concurrent(make: NewStore<'_>) {
     let store = fresh(make);
-    let mut watcher = store.watch(b"", Revision::ZERO).unwrap();
+    let mut watcher = store.watch(b"", store.at(0)).unwrap();
     std::thread::scope(|scope| {
         for writer in 0..4 {
-            let store = &store;
+            let store: &Store = &store;
             scope.spawn(move || {
                 for _ in 0..100 {
                     put(store, &format!("w{writer}"), "");
@@ -178,7 +199,7 @@ pub(super) fn concurrent(make: NewStore<'_>) {
     });
     let mut revisions = Vec::new();
     while let Some(batch) = watcher.try_next().unwrap() {
-        revisions.extend(batch.events.iter().map(|event| event.revision.get()));
+        revisions.extend(batch.events.iter().map(|event| store.number(event.revision)));
     }
     assert_eq!(revisions, (1..=400).collect::<Vec<_>>());
 }
@@ -188,7 +209,7 @@ pub(super) fn metrics(make: NewStore<'_>) {
     put(&store, "a", "12");
     put(&store, "a", "34");
     write_if(&store, absent("a")).unwrap_err();
-    let watcher = store.watch(b"", Revision::ZERO).unwrap();
+    let watcher = store.watch(b"", store.at(0)).unwrap();
     let metrics = store.metrics();
     assert_eq!((metrics.commits, metrics.conflicts), (2, 1));
     assert_eq!((metrics.index_keys, metrics.index_bytes), (1, 3));

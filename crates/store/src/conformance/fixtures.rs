@@ -1,14 +1,49 @@
 //! Fixtures of the conformance checks: stores, operations, compares, and contents as text.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, ops::Deref, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{ManualClock, NewStore};
 use crate::{Compare, Error, Op, Put, Record, Revision, Snapshot, Store, Txn, TxnResponse, Watcher};
 
-pub(super) fn fresh(make: NewStore<'_>) -> Store {
-    make(ManualClock::default().config())
+/// An empty store. An engine that others use may start at any revision.
+pub(super) struct Fresh {
+    store: Store,
+    base: Revision,
+}
+
+impl Fresh {
+    pub(super) fn new(store: Store) -> Fresh {
+        let base = store.revision();
+        Fresh { store, base }
+    }
+
+    /// The revision of the commit with this number.
+    pub(super) fn at(&self, number: u64) -> Revision {
+        Revision::new(self.base.get() + number)
+    }
+
+    /// The number of the commit with this revision.
+    pub(super) fn number(&self, revision: Revision) -> u64 {
+        revision.get() - self.base.get()
+    }
+
+    pub(super) fn into_store(self) -> Store {
+        self.store
+    }
+}
+
+impl Deref for Fresh {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+pub(super) fn fresh(make: NewStore<'_>) -> Fresh {
+    Fresh::new(make(ManualClock::default().config()))
 }
 
 /// Runs a future to completion on this thread.
@@ -99,6 +134,13 @@ pub(super) fn modified(key: &str, revision: Revision) -> Compare {
     }
 }
 
+pub(super) fn unchanged(prefix: &str, since: Revision) -> Compare {
+    Compare::Unchanged {
+        prefix: Bytes::copy_from_slice(prefix.as_bytes()),
+        since,
+    }
+}
+
 pub(super) fn absent(key: &str) -> Compare {
     Compare::Absent {
         key: Bytes::copy_from_slice(key.as_bytes()),
@@ -122,19 +164,21 @@ pub(super) fn contents(snapshot: &Snapshot) -> String {
     pairs.join(" ")
 }
 
-/// All pending events of a watcher, as `revision:key=value(old value)` or `revision:key-old value`.
-pub(super) fn drain(watcher: &mut Watcher) -> String {
+/// All pending events of a watcher, as `number:key=value(old value)` or `number:key-old value`, by the number of the
+/// commit.
+pub(super) fn drain(watcher: &mut Watcher, store: &Fresh) -> String {
     let mut texts = Vec::new();
     while let Some(batch) = watcher.try_next().expect("the watcher is not cut off") {
         for event in batch.events {
             let old = event.old.as_ref().map(|record| text(&record.value));
             let key = text(event.key());
+            let number = store.number(event.revision);
             texts.push(match (&event.new, old) {
-                (Some(new), None) => format!("{}:{key}={}", event.revision, text(&new.value)),
+                (Some(new), None) => format!("{number}:{key}={}", text(&new.value)),
                 (Some(new), Some(old)) => {
-                    format!("{}:{key}={}({old})", event.revision, text(&new.value))
+                    format!("{number}:{key}={}({old})", text(&new.value))
                 }
-                (None, old) => format!("{}:{key}-{}", event.revision, old.unwrap_or_default()),
+                (None, old) => format!("{number}:{key}-{}", old.unwrap_or_default()),
             });
         }
     }

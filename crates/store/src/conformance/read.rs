@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::fixtures::*;
 use super::{ManualClock, NewStore};
-use crate::{Error, Revision};
+use crate::Error;
 
 pub(super) fn ranges(make: NewStore<'_>) {
     let store = fresh(make);
@@ -36,7 +36,7 @@ pub(super) fn snapshot_is_still(make: NewStore<'_>) {
     put(&store, "b", "2");
     wait(store.compact(store.revision())).unwrap();
     assert_eq!(contents(&snapshot), "a=1");
-    assert_eq!(snapshot.revision(), Revision::new(1));
+    assert_eq!(snapshot.revision(), store.at(1));
 }
 
 pub(super) fn old_revisions(make: NewStore<'_>) {
@@ -46,22 +46,25 @@ pub(super) fn old_revisions(make: NewStore<'_>) {
     delete(&store, "a");
     put(&store, "a", "4");
     for (revision, expected) in [(0, ""), (1, "a=1"), (2, "a=1 b=2"), (3, "b=2"), (4, "a=4 b=2")] {
-        let snapshot = store.snapshot_at(Revision::new(revision)).unwrap();
+        let snapshot = store.snapshot_at(store.at(revision)).unwrap();
         assert_eq!(contents(&snapshot), expected, "at {revision}");
-        assert_eq!(snapshot.revision().get(), revision);
+        assert_eq!(snapshot.revision(), store.at(revision));
     }
 }
 
 pub(super) fn many_old_revisions(make: NewStore<'_>) {
     let mut config = ManualClock::default().config();
     config.durability = crate::Durability::None;
-    let store = make(config);
+    let store = Fresh::new(make(config));
     for n in 0..9000 {
         put(&store, &format!("k{}", n % 10), &n.to_string());
     }
     for revision in [1, 9, 10, 4095, 4096, 4097, 5000, 8192, 8193, 8999] {
-        let snapshot = store.snapshot_at(Revision::new(revision)).unwrap();
-        let newest = snapshot.records().map(|record| record.modified.get()).max();
+        let snapshot = store.snapshot_at(store.at(revision)).unwrap();
+        let newest = snapshot
+            .records()
+            .map(|record| store.number(record.modified))
+            .max();
         assert_eq!(newest, Some(revision));
         assert_eq!(snapshot.len() as u64, revision.min(10));
     }
@@ -70,7 +73,7 @@ pub(super) fn many_old_revisions(make: NewStore<'_>) {
 pub(super) fn future(make: NewStore<'_>) {
     let store = fresh(make);
     put(&store, "a", "1");
-    let future = Revision::new(2);
+    let future = store.at(2);
     assert!(matches!(store.snapshot_at(future), Err(Error::Future { .. })));
     assert!(matches!(store.watch(b"", future), Err(Error::Future { .. })));
     assert!(matches!(wait(store.compact(future)), Err(Error::Future { .. })));
@@ -81,28 +84,28 @@ pub(super) fn compaction(make: NewStore<'_>) {
     for n in 1..=5 {
         put(&store, "a", &n.to_string());
     }
-    wait(store.compact(Revision::new(3))).unwrap();
-    assert_eq!(store.compacted(), Revision::new(3));
-    let old = Revision::new(2);
+    wait(store.compact(store.at(3))).unwrap();
+    assert_eq!(store.compacted(), store.at(3));
+    let old = store.at(2);
     assert!(matches!(store.snapshot_at(old), Err(Error::Compacted { .. })));
     assert!(matches!(store.watch(b"", old), Err(Error::Compacted { .. })));
-    assert_eq!(contents(&store.snapshot_at(Revision::new(3)).unwrap()), "a=3");
-    let mut watcher = store.watch(b"", Revision::new(3)).unwrap();
-    assert_eq!(drain(&mut watcher), "4:a=4(3) 5:a=5(4)");
-    wait(store.compact(Revision::new(1))).unwrap();
-    assert_eq!(store.compacted(), Revision::new(3));
+    assert_eq!(contents(&store.snapshot_at(store.at(3)).unwrap()), "a=3");
+    let mut watcher = store.watch(b"", store.at(3)).unwrap();
+    assert_eq!(drain(&mut watcher, &store), "4:a=4(3) 5:a=5(4)");
+    wait(store.compact(store.at(1))).unwrap();
+    assert_eq!(store.compacted(), store.at(3));
 }
 
 pub(super) fn byte_cap(make: NewStore<'_>) {
     let mut config = ManualClock::default().config();
     config.history.superseded_bytes = 20_000;
-    let store = make(config);
+    let store = Fresh::new(make(config));
     for _ in 0..100 {
         put(&store, "a", &"x".repeat(1000));
     }
     let metrics = store.metrics();
     assert!(metrics.history_bytes <= 20_000 && metrics.history_bytes > 15_000);
-    assert_eq!(metrics.history_events, 100 - store.compacted().get());
+    assert_eq!(metrics.history_events, 100 - store.number(store.compacted()));
     store.snapshot_at(store.compacted()).unwrap();
 }
 
@@ -115,9 +118,10 @@ pub(super) fn fork(make: NewStore<'_>) {
     put(&store, "b", "3");
     assert_eq!(contents(&store.snapshot()), "a=2 b=3");
     assert_eq!(contents(&fork.snapshot()), "a=3 of the fork");
-    assert_eq!(contents(&fork.snapshot_at(Revision::new(1)).unwrap()), "a=1");
-    let mut watcher = fork.watch(b"", Revision::new(1)).unwrap();
-    assert_eq!(drain(&mut watcher), "2:a=2(1) 3:a=3 of the fork(2)");
+    assert_eq!(contents(&fork.snapshot_at(store.at(1)).unwrap()), "a=1");
+    let mut watcher = fork.watch(b"", store.at(1)).unwrap();
+    assert_eq!(drain(&mut watcher, &store), "2:a=2(1) 3:a=3 of the fork(2)");
+    let fourth = store.at(4);
     drop(store);
-    assert_eq!(put(&fork, "a", "4"), Revision::new(4));
+    assert_eq!(put(&fork, "a", "4"), fourth);
 }

@@ -17,13 +17,8 @@ use crate::{
 /// be evaluated during a call, on top of the one that is being appended.
 ///
 /// These are the engines of a store that assigns the order itself: `Evaluator::evaluate` checks the compares against
-/// the draft and assigns the revisions. Where a remote cluster assigns the order, the same stages serve with evaluate
-/// and persist exchanged: such an engine sends each transaction with its compares, takes the revisions and failed
-/// compares that come back as the outcomes, and applies to the draft, by `Draft::apply` and in revision order, every
-/// entry of the remote log up to the last of its own, those of other writers included; it then has nothing left to
-/// append. It sends several batches ahead instead of evaluating ahead. Because a value is stamped when it is applied,
-/// a revision that is learned late is early enough. For what other writers commit while nothing is submitted here, it
-/// queues an empty commit for itself.
+/// the draft and assigns the revisions. Where a remote cluster assigns the order, the engine is a
+/// [`crate::RemoteLog`] instead.
 pub(crate) trait Log: Debug + Send {
     /// An empty batch, encoded as this engine stores it.
     fn new_batch(&self) -> WriteBatch {

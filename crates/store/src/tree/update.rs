@@ -47,9 +47,9 @@ impl Tree {
         self.put_with(Arc::new(record), on_replace)
     }
 
-    /// Inserts `record` unchanged, replacing the one with its key.
-    pub(crate) fn restore(&mut self, record: Arc<Record>) {
-        self.put_with(record, |_, _| {});
+    /// Inserts `record` unchanged. Returns the one it replaces.
+    pub(crate) fn restore(&mut self, record: Arc<Record>) -> Option<Arc<Record>> {
+        self.put_with(record, |_, _| {}).1
     }
 
     fn put_with(&mut self, record: Arc<Record>, on_replace: OnReplace) -> (Arc<Record>, Option<Arc<Record>>) {

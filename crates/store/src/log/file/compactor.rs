@@ -9,8 +9,13 @@ use std::{
 };
 
 use crate::{
-    Error, Revision, Snapshot,
-    log::file::{disk::Disk, layout, lock::DirLock, snapshot_file},
+    Error, Revision,
+    log::file::{
+        disk::Disk,
+        layout,
+        lock::DirLock,
+        snapshot_file::{self, Source},
+    },
     workers::StopFlag,
 };
 
@@ -48,9 +53,9 @@ impl Compactor {
         free.ok().map(|_| CompactionPermit(self.busy.clone()))
     }
 
-    pub(crate) fn write_snapshot_file(&self, snapshot: &Snapshot, stop: &StopFlag) -> Result<(), Error> {
-        let path = layout::snapshot_file(&self.dir, snapshot.revision());
-        snapshot_file::write(&*self.disk, &path, snapshot, stop).map(drop)
+    pub(crate) fn write_snapshot_file(&self, source: &Source<'_>, stop: &StopFlag) -> Result<(), Error> {
+        let path = layout::snapshot_file(&self.dir, source.snapshot.revision());
+        snapshot_file::write(&*self.disk, &path, source, stop).map(drop)
     }
 
     /// Recycles or removes released segments, oldest first, and removes the snapshot files before `revision`.

@@ -124,7 +124,7 @@ fn put_record_header(block: &mut Block, length: usize, revision: Revision, kind:
 
 fn op_bytes(op: &Op) -> usize {
     match op {
-        Op::Put(put) => 1 + 4 + put.key.len() + 4 + 8 + 4 + put.value.len(),
+        Op::Put(put) => 1 + 4 + put.key.len() + 4 + 8 + 4 + put.stored_value().len(),
         Op::Delete { key } => 1 + 4 + key.len(),
     }
 }
@@ -136,9 +136,10 @@ fn put_op(block: &mut Block, op: &Op) {
             let mut fields = [0; 16];
             fields[..4].copy_from_slice(&put.stamp.unwrap_or(NO_STAMP).to_le_bytes());
             fields[4..12].copy_from_slice(&put.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
-            fields[12..].copy_from_slice(&(put.value.len() as u32).to_le_bytes());
+            let value = put.stored_value();
+            fields[12..].copy_from_slice(&(value.len() as u32).to_le_bytes());
             block.put(&fields);
-            block.put(&put.value);
+            block.put(value);
         }
         Op::Delete { key } => put_key(block, OP_DELETE, key),
     }

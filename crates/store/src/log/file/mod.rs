@@ -14,6 +14,7 @@ pub(crate) mod lock;
 pub(crate) mod recover;
 pub(crate) mod restore;
 pub(crate) mod scan;
+pub(crate) mod sealed_keys;
 pub(crate) mod segment;
 pub(crate) mod segment_allocator;
 pub(crate) mod snapshot_file;
@@ -40,6 +41,7 @@ use crate::{
             frame::FrameHeader,
             lock::DirLock,
             recover::Recovery,
+            sealed_keys::ReplayOptions,
             segment::{FIRST_FRAME, Segment},
             segment_allocator::{AllocatorThread, FillLimiter, Request, SegmentAllocator},
         },
@@ -107,7 +109,8 @@ pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path, config: Config) -> Result<Op
     for path in &listing.unfinished {
         disk.remove(path).map_err(Error::io("remove", path))?;
     }
-    let mut recovery = recover::recover(dir, &listing, &config.history)?;
+    let mut recovery = recover::recover(dir, &listing, &ReplayOptions::of(&config))?;
+    recovery.sealed.check()?;
     recovery.log_outcome();
     let allocator = SegmentAllocator::new(disk.clone(), dir, &config);
     if recovery.segments.is_empty() {

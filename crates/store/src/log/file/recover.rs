@@ -13,13 +13,14 @@ use std::{
 };
 
 use crate::{
-    Error, HistoryLimits, Revision,
+    Error, Revision,
     head::{Draft, Head},
     log::file::{
         ack_marker::AckMarker,
         frame::{Corruption, Entry, FrameHeader},
         layout::{self, Listing},
         scan::{Frame, Scan},
+        sealed_keys::{ReplayOptions, SealedKeys},
         segment::FIRST_FRAME,
         snapshot_file,
         verify::TornTail,
@@ -42,6 +43,8 @@ pub(crate) struct Recovery {
     pub(crate) frames: u64,
     pub(crate) records: u64,
     pub(crate) torn: Option<TornTail>,
+    /// The live keys whose values could not be opened.
+    pub(crate) sealed: SealedKeys,
     /// Where the stream of frames first stopped before the end of a segment.
     stopped: Option<(PathBuf, Corruption)>,
     /// Why a newer snapshot file could not be used.
@@ -58,8 +61,8 @@ const END_ADVICE: &str = "nothing was changed; restore the directory from a back
 
 /// Reads everything in `listing`, the files of `dir`, and checks that nothing acknowledged is missing. Changes nothing
 /// on disk.
-pub(crate) fn recover(dir: &Path, listing: &Listing, limits: &HistoryLimits) -> Result<Recovery, Error> {
-    let recovered = replay(listing, limits)?;
+pub(crate) fn recover(dir: &Path, listing: &Listing, options: &ReplayOptions) -> Result<Recovery, Error> {
+    let recovered = replay(listing, options)?;
     match AckMarker::read(dir)? {
         Some(marker) if marker.revision > recovered.head.revision => Err(recovered.missing_end(dir, &marker)),
         _ => Ok(recovered),
@@ -67,11 +70,11 @@ pub(crate) fn recover(dir: &Path, listing: &Listing, limits: &HistoryLimits) -> 
 }
 
 /// Reads everything in `listing`, as far as it is complete.
-pub(crate) fn replay(listing: &Listing, limits: &HistoryLimits) -> Result<Recovery, Error> {
+pub(crate) fn replay(listing: &Listing, options: &ReplayOptions) -> Result<Recovery, Error> {
     let mut recovered = Recovery::default();
-    recovered.load_snapshot_file(listing)?;
+    recovered.load_snapshot_file(listing, options)?;
     for (number, path) in &listing.segments {
-        recovered.replay_segment(*number, path, limits)?;
+        recovered.replay_segment(*number, path, options)?;
     }
     recovered.check_snapshot_file()?;
     Ok(recovered)
@@ -93,11 +96,11 @@ impl Recovery {
     }
 
     /// Loads the newest snapshot file that is not damaged.
-    fn load_snapshot_file(&mut self, listing: &Listing) -> Result<(), Error> {
+    fn load_snapshot_file(&mut self, listing: &Listing, options: &ReplayOptions) -> Result<(), Error> {
         for (revision, path) in listing.snapshot_files.iter().rev() {
             match snapshot_file::read(path) {
                 Ok((index, _)) => {
-                    self.head.index = index;
+                    self.head.index = self.sealed.open_index(index, options);
                     self.head.revision = *revision;
                     self.head.compacted = *revision;
                     self.snapshot_file = Some(*revision);
@@ -123,7 +126,7 @@ impl Recovery {
     }
 
     /// Replays a segment: a second thread reads and checks its frames while this one applies them.
-    fn replay_segment(&mut self, number: u64, path: &Path, limits: &HistoryLimits) -> Result<(), Error> {
+    fn replay_segment(&mut self, number: u64, path: &Path, options: &ReplayOptions) -> Result<(), Error> {
         let mut scan = Scan::open(path, number)?;
         let at = self.segments.len();
         let before = self.frames;
@@ -134,7 +137,7 @@ impl Recovery {
                 scan.run(&sender)
             });
             for frame in portions.into_iter().flatten() {
-                self.replay_frame(path, at, frame, limits)?;
+                self.replay_frame(path, at, frame, options)?;
             }
             scanning.join().expect("reading a segment returns its errors")
         })?;
@@ -151,11 +154,11 @@ impl Recovery {
         path: &Path,
         at: usize,
         frame: Frame,
-        limits: &HistoryLimits,
+        options: &ReplayOptions,
     ) -> Result<(), Error> {
         self.check_order(path, frame.start, &frame.header)?;
         let (bytes, end, before) = (frame.end - frame.start, frame.end, self.records);
-        self.replay(path, frame, limits)?;
+        self.replay(path, frame, options)?;
         if self.records > before {
             self.replayed_bytes += bytes;
         }
@@ -177,7 +180,7 @@ impl Recovery {
         Err(corrupt(file, offset, what))
     }
 
-    fn replay(&mut self, path: &Path, frame: Frame, limits: &HistoryLimits) -> Result<(), Error> {
+    fn replay(&mut self, path: &Path, frame: Frame, options: &ReplayOptions) -> Result<(), Error> {
         self.sequence = frame.header.sequence + 1;
         self.stopped = None;
         self.torn = None;
@@ -186,7 +189,8 @@ impl Recovery {
         for entry in frame.entries {
             match entry {
                 Entry::Commit { revision, .. } if revision <= draft.revision() => {}
-                Entry::Commit { revision, ops } if revision == draft.revision().next() => {
+                Entry::Commit { revision, mut ops } if revision == draft.revision().next() => {
+                    self.sealed.open_ops(&mut ops, options);
                     draft.apply(revision, ops);
                     self.records += 1;
                 }
@@ -194,7 +198,7 @@ impl Recovery {
                 Entry::Compact { revision } => compacted = revision,
             }
         }
-        self.head = draft.finish(limits);
+        self.head = draft.finish(&options.limits);
         self.head.compact(compacted.min(self.head.revision));
         Ok(())
     }

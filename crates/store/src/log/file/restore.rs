@@ -3,8 +3,15 @@
 use std::{fs, path::Path};
 
 use crate::{
-    BackupReport, Error, Revision, Snapshot,
-    log::file::{disk::RealDisk, layout, lock::DirLock, snapshot_file},
+    BackupReport, Config, Error, Revision, Snapshot,
+    head::Head,
+    log::file::{
+        disk::RealDisk,
+        layout,
+        lock::DirLock,
+        sealed_keys::{ReplayOptions, SealedKeys},
+        snapshot_file::{self, Source},
+    },
     private_dir::{open_private_dir, restrict_dir},
     workers::StopFlag,
 };
@@ -20,9 +27,28 @@ pub(crate) fn restore(file: &Path, dir: &Path) -> Result<BackupReport, Error> {
     write(dir, revision, &snapshot)
 }
 
+/// Reads and checks the backup, and opens its values.
+pub(crate) fn read(file: &Path, config: &Config) -> Result<Head, Error> {
+    let (index, revision) = snapshot_file::read(file)?;
+    let mut sealed = SealedKeys::default();
+    let index = sealed.open_index(index, &ReplayOptions::of(config));
+    sealed.check()?;
+    Ok(Head {
+        index,
+        revision,
+        compacted: revision,
+        ..Head::default()
+    })
+}
+
 fn write(dir: &Path, revision: Revision, snapshot: &Snapshot) -> Result<BackupReport, Error> {
     let path = layout::snapshot_file(dir, revision);
-    snapshot_file::write(&RealDisk, &path, snapshot, &StopFlag::default())
+    // Values that are sealed in the backup stay so.
+    let source = Source {
+        snapshot,
+        transformer: None,
+    };
+    snapshot_file::write(&RealDisk, &path, &source, &StopFlag::default())
 }
 
 fn check_empty(dir: &Path) -> Result<(), Error> {

@@ -11,7 +11,7 @@ pub(crate) use read::read;
 use std::path::Path;
 
 use crate::{
-    Error, Record, Revision, Snapshot,
+    Error, Record, Revision, Snapshot, ValueTransformer,
     log::file::{
         disk::{Disk, DiskFile, Mode, write_whole},
         layout,
@@ -48,6 +48,13 @@ const FOOTER: u32 = u32::MAX;
 
 const NO_EXPIRY: u64 = u64::MAX;
 
+/// The map that is written, and what seals its values.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) transformer: Option<&'a dyn ValueTransformer>,
+}
+
 /// Snapshot file under construction.
 #[derive(Debug)]
 struct Writer<'a> {
@@ -58,15 +65,16 @@ struct Writer<'a> {
     blocks: u64,
 }
 
-/// Writes `snapshot` to `path` and makes it durable.
+/// Writes the snapshot of `source` to `path` and makes it durable.
 pub(crate) fn write(
     disk: &dyn Disk,
     path: &Path,
-    snapshot: &Snapshot,
+    source: &Source<'_>,
     stop: &StopFlag,
 ) -> Result<BackupReport, Error> {
+    let snapshot = source.snapshot;
     let unfinished = layout::unfinished(path);
-    let written = write_unfinished(disk, &unfinished, snapshot, stop);
+    let written = write_unfinished(disk, &unfinished, source, stop);
     let written = written.and_then(|bytes| {
         let renamed = disk.rename(&unfinished, path);
         renamed.map_err(Error::io("rename", &unfinished)).map(|()| bytes)
@@ -90,9 +98,10 @@ pub(crate) fn write(
 fn write_unfinished(
     disk: &dyn Disk,
     path: &Path,
-    snapshot: &Snapshot,
+    source: &Source<'_>,
     stop: &StopFlag,
 ) -> Result<u64, Error> {
+    let snapshot = source.snapshot;
     let file = disk.open(path, Mode::New).map_err(Error::io("create", path))?;
     let mut writer = Writer {
         file,
@@ -102,7 +111,7 @@ fn write_unfinished(
         blocks: 0,
     };
     writer.header(snapshot.revision())?;
-    writer.records(snapshot, stop)?;
+    writer.records(source, stop)?;
     writer.footer(snapshot)?;
     writer.sync()?;
     Ok(writer.offset)
@@ -122,11 +131,11 @@ impl Writer<'_> {
         self.put(&header)
     }
 
-    fn records(&mut self, snapshot: &Snapshot, stop: &StopFlag) -> Result<(), Error> {
+    fn records(&mut self, source: &Source<'_>, stop: &StopFlag) -> Result<(), Error> {
         let mut block = start_block();
         let mut count = 0;
-        for record in snapshot.records() {
-            encode(&mut block, record);
+        for record in source.snapshot.records() {
+            encode(&mut block, record, source.transformer)?;
             count += 1;
             if block.len() >= BLOCK_BYTES {
                 if stop.is_set() {
@@ -191,13 +200,22 @@ fn checksum(position: u64, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn encode(block: &mut Vec<u8>, record: &Record) {
+fn encode(
+    block: &mut Vec<u8>,
+    record: &Record,
+    transformer: Option<&dyn ValueTransformer>,
+) -> Result<(), Error> {
+    let sealed = match transformer {
+        Some(transformer) => transformer.seal(&record.key, &record.key, &record.value)?,
+        None => None,
+    };
     for number in [record.created.get(), record.modified.get(), record.version] {
         block.extend_from_slice(&number.to_le_bytes());
     }
     block.extend_from_slice(&record.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
-    for bytes in [&record.key, &record.value] {
+    for bytes in [&record.key, sealed.as_ref().unwrap_or(&record.value)] {
         block.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         block.extend_from_slice(bytes);
     }
+    Ok(())
 }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use crate::{
-    Error, HistoryLimits, Revision,
+    Error, Revision,
     log::file::{
         ack_marker::{AckFile, AckMarker},
         disk::RealDisk,
         layout,
         lock::DirLock,
         recover,
+        sealed_keys::ReplayOptions,
     },
 };
 
@@ -26,7 +27,7 @@ pub struct TruncateReport {
 pub(crate) fn truncate(dir: &Path) -> Result<TruncateReport, Error> {
     let listing = layout::list(dir)?;
     let _lock = DirLock::take(dir)?;
-    let recovered = recover::replay(&listing, &HistoryLimits::default())?;
+    let recovered = recover::replay(&listing, &ReplayOptions::default())?;
     let revision = recovered.head.revision;
     let marker = AckMarker::read(dir)?;
     let acknowledged = marker.map_or(revision, |marker| marker.revision);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Error, HistoryLimits, Revision,
-    log::file::{layout, lock::DirLock, recover, snapshot_file},
+    Error, Revision,
+    log::file::{layout, lock::DirLock, recover, sealed_keys::ReplayOptions, snapshot_file},
 };
 
 /// Contents of a store's directory.
@@ -43,7 +43,7 @@ pub(crate) fn verify(dir: &Path) -> Result<VerifyReport, Error> {
     for (_, path) in &listing.snapshot_files {
         snapshot_file::read(path)?;
     }
-    let recovered = recover::recover(dir, &listing, &HistoryLimits::default())?;
+    let recovered = recover::recover(dir, &listing, &ReplayOptions::default())?;
     Ok(VerifyReport {
         revision: recovered.head.revision,
         snapshot_file: recovered.snapshot_file,

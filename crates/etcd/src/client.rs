@@ -1,0 +1,178 @@
+//! [`Client`]: calls to one of several members, with credentials.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::Duration,
+};
+
+use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use prost::Message;
+use setpoint_grpc::{Channel, Code, MessageSender, MessageStream, Metadata, Status};
+
+use crate::{
+    config::{Credentials, EtcdConfig},
+    proto::{AuthenticateRequest, AuthenticateResponse, WatchRequest},
+};
+
+/// A client of the cluster.
+#[derive(Debug)]
+pub(crate) struct Client {
+    channels: Vec<Channel>,
+    /// Position of the member that is called next.
+    current: AtomicUsize,
+    credentials: Option<Credentials>,
+    /// The token of the credentials.
+    token: Mutex<Option<HeaderValue>>,
+    pub(crate) timeout: Duration,
+}
+
+/// Makes a member reject a call while it knows of no leader, instead of waiting.
+const REQUIRE_LEADER: &str = "hasleader";
+
+impl Client {
+    pub(crate) fn new(config: &EtcdConfig) -> Client {
+        Client {
+            channels: config.endpoints.iter().cloned().map(Channel::new).collect(),
+            current: AtomicUsize::new(0),
+            credentials: config.credentials.clone(),
+            token: Mutex::new(None),
+            timeout: config.request_timeout,
+        }
+    }
+
+    /// Calls a method that changes nothing, at another member if one does not respond.
+    pub(crate) async fn read<Q: Message, A: Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+        timeout: Duration,
+    ) -> Result<A, Status> {
+        self.call(method, request, timeout, |status| {
+            status.code == Code::UNAVAILABLE
+        })
+        .await
+    }
+
+    /// Calls a method that may change something. It is sent once: another member is tried only while no connection could
+    /// be made.
+    pub(crate) async fn write<Q: Message, A: Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, Status> {
+        self.call(method, request, self.timeout, |status| status.unsent)
+            .await
+    }
+
+    /// Opens a watch at the current member.
+    pub(crate) async fn watch(
+        &self,
+        request: &WatchRequest,
+    ) -> Result<(MessageSender, MessageStream), Status> {
+        let position = self.current.load(Relaxed);
+        let metadata = self.metadata(position).await?;
+        let opening =
+            self.channels[position].bidirectional_stream("etcdserverpb.Watch/Watch", request, metadata);
+        let opened = match tokio::time::timeout(self.timeout, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Status::new(Code::DEADLINE_EXCEEDED, "context deadline exceeded")),
+        };
+        opened.inspect_err(|status| self.note_failure(position, status))
+    }
+
+    /// Calls another member from now on, as the last one failed.
+    pub(crate) fn use_next(&self) {
+        self.move_on(self.current.load(Relaxed));
+    }
+
+    async fn call<Q: Message, A: Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+        timeout: Duration,
+        may_repeat: impl Fn(&Status) -> bool,
+    ) -> Result<A, Status> {
+        let mut attempts = 0;
+        let mut reauthenticated = false;
+        loop {
+            let position = self.current.load(Relaxed);
+            let called = match self.metadata(position).await {
+                Ok(metadata) => {
+                    self.channels[position]
+                        .unary(method, request, timeout, metadata)
+                        .await
+                }
+                Err(status) => Err(Status {
+                    unsent: true,
+                    ..status
+                }),
+            };
+            let Err(status) = called else { return called };
+            self.note_failure(position, &status);
+            attempts += 1;
+            // A rejected token means that nothing was executed.
+            if status.code == Code::UNAUTHENTICATED && self.credentials.is_some() && !reauthenticated {
+                reauthenticated = true;
+                continue;
+            }
+            if attempts >= self.channels.len() || !may_repeat(&status) {
+                return Err(status);
+            }
+        }
+    }
+
+    async fn metadata(&self, position: usize) -> Result<Metadata, Status> {
+        let require_leader = (
+            HeaderName::from_static(REQUIRE_LEADER),
+            HeaderValue::from_static("true"),
+        );
+        let mut metadata = vec![require_leader];
+        if let Some(token) = self.token(position).await? {
+            metadata.push((HeaderName::from_static("token"), token));
+        }
+        Ok(metadata)
+    }
+
+    async fn token(&self, position: usize) -> Result<Option<HeaderValue>, Status> {
+        let Some(Credentials { user, password }) = &self.credentials else {
+            return Ok(None);
+        };
+        if let Some(token) = self.token.lock().clone() {
+            return Ok(Some(token));
+        }
+        let request = AuthenticateRequest {
+            name: user.clone(),
+            password: password.clone(),
+        };
+        let method = "etcdserverpb.Auth/Authenticate";
+        let response: AuthenticateResponse = self.channels[position]
+            .unary(method, &request, self.timeout, Vec::new())
+            .await?;
+        let token = HeaderValue::from_str(&response.token)
+            .map_err(|error| Status::new(Code::INTERNAL, error.to_string()))?;
+        *self.token.lock() = Some(token.clone());
+        Ok(Some(token))
+    }
+
+    fn note_failure(&self, position: usize, status: &Status) {
+        match status.code {
+            Code::UNAUTHENTICATED => *self.token.lock() = None,
+            Code::UNAVAILABLE | Code::DEADLINE_EXCEEDED => self.move_on(position),
+            _ => {}
+        }
+    }
+
+    /// Moves on from the member at `position`, unless another caller already has.
+    fn move_on(&self, position: usize) {
+        let next = (position + 1) % self.channels.len();
+        let moved = self
+            .current
+            .compare_exchange(position, next, Relaxed, Relaxed)
+            .is_ok();
+        if moved && next != position {
+            let (from, to) = (self.channels[position].endpoint(), self.channels[next].endpoint());
+            tracing::warn!(%from, %to, "calls of etcd go to another member");
+        }
+    }
+}
