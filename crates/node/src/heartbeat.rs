@@ -7,16 +7,21 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
 use serde::Deserialize;
 use setpoint_api::{Clock, Status, json};
-use setpoint_runtime::{Api, Client};
+use setpoint_container_runtime::Runtime;
+use setpoint_runtime::{Api, Client, Context};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Machine};
+use crate::config::{Config, Machine, RuntimeConfig};
+use crate::eviction::NodePressure;
+use crate::node_health::NodeHealth;
+use crate::shutdown::Shutdown;
 use crate::status_update::with_status;
 use crate::{lease, node_object};
 
@@ -33,8 +38,28 @@ pub(crate) struct Heartbeat {
     tasks: BinaryHeap<Reverse<ScheduledTask>>,
     lease_renew_interval: Duration,
     status_report_interval: Duration,
+    /// The runtime whose health the nodes report; `None` if it is simulated.
+    runtime: Option<NodeRuntime>,
     client: Client,
     clock: Arc<dyn Clock>,
+}
+
+/// What the health of a node is read from.
+#[derive(Debug, Clone)]
+struct NodeRuntime {
+    runtime: Arc<dyn Runtime>,
+    pressure: Arc<NodePressure>,
+    shutdown: Option<Shutdown>,
+}
+
+impl NodeRuntime {
+    async fn health(&self) -> NodeHealth {
+        let mut health = NodeHealth::read(&*self.runtime, &self.pressure).await;
+        if self.shutdown.as_ref().is_some_and(Shutdown::is_requested) {
+            health.not_ready = Some("node is shutting down".to_owned());
+        }
+        health
+    }
 }
 
 /// What a node keeps between its tasks.
@@ -69,8 +94,8 @@ struct TaskResult {
 }
 
 impl Heartbeat {
-    pub(crate) fn new(config: &Config, client: Client, clock: Arc<dyn Clock>) -> Self {
-        let now = clock.now();
+    pub(crate) fn new(config: &Config, context: &Context, pressure: &Arc<NodePressure>) -> Self {
+        let now = context.clock.now();
         let register = |machine| {
             Reverse(ScheduledTask {
                 due: now,
@@ -84,14 +109,25 @@ impl Heartbeat {
             tasks: (0..config.machines.len()).map(register).collect(),
             lease_renew_interval: config.lease_renew_interval,
             status_report_interval: config.status_report_interval,
-            client,
-            clock,
+            runtime: match &config.runtime {
+                RuntimeConfig::Containers(host) => Some(NodeRuntime {
+                    runtime: host.runtime.clone(),
+                    pressure: pressure.clone(),
+                    shutdown: host.shutdown.clone(),
+                }),
+                RuntimeConfig::Simulated(_) => None,
+            },
+            client: context.client.clone(),
+            clock: context.clock.clone(),
         }
     }
 
     /// Runs every task when it is due, until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut in_flight = JoinSet::new();
+        let shutdown = self.runtime.as_ref().and_then(|node| node.shutdown.clone());
+        let mut shutdown = std::pin::pin!(OptionFuture::from(shutdown.as_ref().map(Shutdown::requested)));
+        let mut is_shutting_down = false;
         loop {
             let next = self.start_due(&mut in_flight);
             tokio::select! {
@@ -99,9 +135,20 @@ impl Heartbeat {
                 () = stop.cancelled() => break,
                 Some(done) = in_flight.join_next() => done.into_iter().for_each(|done| self.done(done)),
                 () = sleep(&self.clock, next) => {}
+                Some(()) = &mut shutdown, if !is_shutting_down => {
+                    is_shutting_down = true;
+                    self.report_all();
+                }
             }
         }
         in_flight.shutdown().await;
+    }
+
+    /// Reports the status of all nodes at once.
+    fn report_all(&mut self) {
+        for machine in 0..self.machines.len() {
+            self.plan(machine, TaskKind::ReportStatus, Duration::ZERO);
+        }
     }
 
     /// Starts the tasks that are due. Returns the time until the next one, if the limit allows another.
@@ -117,6 +164,7 @@ impl Heartbeat {
             let task = NodeTask {
                 machine,
                 record: self.records[scheduled.machine].clone(),
+                runtime: self.runtime.clone(),
                 client: self.client.clone(),
                 now,
             };
@@ -187,6 +235,7 @@ struct NodeView {
 struct NodeTask {
     machine: Arc<Machine>,
     record: NodeRecord,
+    runtime: Option<NodeRuntime>,
     client: Client,
     now: Timestamp,
 }
@@ -203,7 +252,7 @@ impl NodeTask {
 
     /// Creates the Node, or adopts the one of a previous agent.
     async fn register(&mut self) -> Result<(), Status> {
-        let node = node_object::node(self.now, &self.machine);
+        let node = node_object::node(self.now, &self.machine, &self.health().await);
         let body = json::to_vec(&node).map_err(Status::internal)?;
         match self.client.all::<Node>().dynamic().create(body).await {
             Ok(created) => self.record.uid = Some(created.uid().into()),
@@ -221,12 +270,22 @@ impl NodeTask {
             found => found?,
         };
         let old: NodeView = found.decode().map_err(Status::internal)?;
-        let status = node_object::status(self.now, &self.machine, &old.status);
+        let status = node_object::status(self.now, &self.machine, &old.status, &self.health().await);
+        self.record.uid = Some(found.uid().into());
+        if !node_object::is_due(self.now, &old.status, &status) {
+            return Ok(());
+        }
         let body = with_status(found.stored(), &status)?;
         let name = &self.machine.name;
-        let written = nodes.dynamic().update_subresource(name, "status", body).await?;
-        self.record.uid = Some(written.uid().into());
+        nodes.dynamic().update_subresource(name, "status", body).await?;
         Ok(())
+    }
+
+    async fn health(&self) -> NodeHealth {
+        match &self.runtime {
+            Some(node) => node.health().await,
+            None => NodeHealth::default(),
+        }
     }
 
     async fn renew_lease(&mut self) -> Result<(), Status> {

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{
+    DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeStatus, NodeSystemInfo,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 
 use crate::config::Machine;
-use crate::status::time;
+use crate::eviction::Pressure;
+use crate::node_health::NodeHealth;
+use crate::pod::status::time;
+
+/// A status that does not change is written this often.
+const HEARTBEAT_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 
 /// The conditions of a healthy node: type, whether it holds, reason, message.
 const CONDITIONS: [(&str, bool, &str, &str); 4] = [
@@ -50,7 +57,7 @@ struct Metadata {
 }
 
 /// The Node that a machine registers.
-pub(crate) fn node(now: Timestamp, machine: &Machine) -> NewNode {
+pub(crate) fn node(now: Timestamp, machine: &Machine, health: &NodeHealth) -> NewNode {
     NewNode {
         api_version: "v1",
         kind: "Node",
@@ -58,24 +65,49 @@ pub(crate) fn node(now: Timestamp, machine: &Machine) -> NewNode {
             name: machine.name.to_string(),
             labels: labels(machine),
         },
-        status: status(now, machine, &NodeStatus::default()),
+        status: status(now, machine, &NodeStatus::default(), health),
     }
 }
 
 /// The status that a machine reports. Extended resources that other writers added to the capacity stay.
-pub(crate) fn status(now: Timestamp, machine: &Machine, old: &NodeStatus) -> NodeStatus {
+pub(crate) fn status(now: Timestamp, machine: &Machine, old: &NodeStatus, health: &NodeHealth) -> NodeStatus {
     NodeStatus {
-        capacity: Some(amounts(machine, old.capacity.as_ref())),
+        capacity: Some(amounts(&machine.capacity, old.capacity.as_ref())),
         // Extended resources added to the capacity are allocatable at once.
-        allocatable: Some(amounts(machine, old.capacity.as_ref())),
-        conditions: Some(conditions(now, old)),
-        addresses: Some(vec![
-            address("InternalIP", &machine.address().to_string()),
-            address("Hostname", &machine.name),
-        ]),
-        node_info: Some(system_info(machine)),
+        allocatable: Some(amounts(machine.allocatable(), old.capacity.as_ref())),
+        conditions: Some(conditions(now, old, health)),
+        addresses: Some(addresses(machine)),
+        daemon_endpoints: machine.port.map(daemon_endpoints),
+        node_info: Some(system_info(machine, health)),
+        images: health.images.clone().or_else(|| old.images.clone()),
         ..old.clone()
     }
+}
+
+/// Where the API server reaches the agent.
+fn daemon_endpoints(port: u16) -> NodeDaemonEndpoints {
+    NodeDaemonEndpoints {
+        kubelet_endpoint: Some(DaemonEndpoint { port: port.into() }),
+    }
+}
+
+/// Whether a status is written: it changed, or the heartbeat of its conditions is old.
+pub(crate) fn is_due(now: Timestamp, old: &NodeStatus, new: &NodeStatus) -> bool {
+    let without_heartbeats = |status: &NodeStatus| {
+        let mut status = status.clone();
+        for condition in status.conditions.iter_mut().flatten() {
+            condition.last_heartbeat_time = None;
+        }
+        status
+    };
+    let heartbeats = old
+        .conditions
+        .iter()
+        .flatten()
+        .filter_map(|one| one.last_heartbeat_time.as_ref());
+    let last = heartbeats.map(|heartbeat| heartbeat.0).min();
+    let is_old = last.is_none_or(|last| now.duration_since(last) >= HEARTBEAT_INTERVAL);
+    is_old || without_heartbeats(old) != without_heartbeats(new)
 }
 
 fn labels(machine: &Machine) -> BTreeMap<String, String> {
@@ -91,18 +123,30 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
     labels
 }
 
-fn amounts(machine: &Machine, old: Option<&BTreeMap<String, Quantity>>) -> BTreeMap<String, Quantity> {
+fn amounts(
+    own: &BTreeMap<String, String>,
+    old: Option<&BTreeMap<String, Quantity>>,
+) -> BTreeMap<String, Quantity> {
     let mut amounts = old.cloned().unwrap_or_default();
-    let own = machine.capacity.iter();
-    amounts.extend(own.map(|(name, amount)| (name.clone(), Quantity(amount.clone()))));
+    amounts.extend(
+        own.iter()
+            .map(|(name, amount)| (name.clone(), Quantity(amount.clone()))),
+    );
     amounts
 }
 
-fn conditions(now: Timestamp, old: &NodeStatus) -> Vec<NodeCondition> {
+fn conditions(now: Timestamp, old: &NodeStatus, health: &NodeHealth) -> Vec<NodeCondition> {
     let old = old.conditions.as_deref().unwrap_or_default();
     let is_own = |one: &NodeCondition| CONDITIONS.iter().any(|(type_, ..)| one.type_ == *type_);
     let mut conditions: Vec<_> = old.iter().filter(|one| !is_own(one)).cloned().collect();
     for (type_, holds, reason, message) in CONDITIONS {
+        let (holds, reason, message) = match &health.not_ready {
+            Some(not_ready) if type_ == "Ready" => (false, "KubeletNotReady", not_ready.as_str()),
+            _ => match health.pressures.iter().find(|one| one.to_string() == type_) {
+                Some(pressure) => pressure_state(*pressure),
+                None => (holds, reason, message),
+            },
+        };
         let status = if holds { "True" } else { "False" };
         let same = |one: &&NodeCondition| one.type_ == type_ && one.status == status;
         let since = old
@@ -121,6 +165,28 @@ fn conditions(now: Timestamp, old: &NodeStatus) -> Vec<NodeCondition> {
     conditions
 }
 
+/// A condition of pressure that holds, with its reason and message.
+fn pressure_state(pressure: Pressure) -> (bool, &'static str, &'static str) {
+    let (reason, message) = match pressure {
+        Pressure::Memory => (
+            "KubeletHasInsufficientMemory",
+            "kubelet has insufficient memory available",
+        ),
+        Pressure::Disk => ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+        Pressure::Pid => (
+            "KubeletHasInsufficientPID",
+            "kubelet has insufficient PID available",
+        ),
+    };
+    (true, reason, message)
+}
+
+fn addresses(machine: &Machine) -> Vec<NodeAddress> {
+    let own = machine.addresses.iter();
+    let own = own.map(|ip| address("InternalIP", &ip.to_string()));
+    own.chain([address("Hostname", &machine.name)]).collect()
+}
+
 fn address(type_: &str, address: &str) -> NodeAddress {
     NodeAddress {
         type_: type_.to_owned(),
@@ -128,18 +194,19 @@ fn address(type_: &str, address: &str) -> NodeAddress {
     }
 }
 
-fn system_info(machine: &Machine) -> NodeSystemInfo {
+fn system_info(machine: &Machine, health: &NodeHealth) -> NodeSystemInfo {
     let version = concat!("v1.37.0-setpoint.", env!("CARGO_PKG_VERSION"));
+    let system = machine.system.clone();
     NodeSystemInfo {
         architecture: architecture().to_owned(),
         operating_system: "linux".to_owned(),
-        os_image: "Simulated".to_owned(),
-        kernel_version: "simulated".to_owned(),
-        container_runtime_version: concat!("simulated://", env!("CARGO_PKG_VERSION")).to_owned(),
+        os_image: system.os_image,
+        kernel_version: system.kernel_version,
+        container_runtime_version: health.runtime_version.clone().unwrap_or(system.container_runtime),
         kubelet_version: version.to_owned(),
-        machine_id: machine.name.to_string(),
-        system_uuid: machine.name.to_string(),
-        boot_id: machine.name.to_string(),
+        machine_id: system.machine_id,
+        system_uuid: system.system_uuid,
+        boot_id: system.boot_id,
         ..NodeSystemInfo::default()
     }
 }
@@ -169,7 +236,12 @@ mod tests {
 
     #[test]
     fn a_machine_registers_as_a_ready_node_with_its_amounts() {
-        let node = serde_json::to_value(node(at(0), &Machine::new("n1", 3).with("pods", "20"))).unwrap();
+        let node = serde_json::to_value(node(
+            at(0),
+            &Machine::new("n1", 3).with("pods", "20"),
+            &NodeHealth::default(),
+        ))
+        .unwrap();
         assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "n1");
         assert_eq!(node["status"]["allocatable"]["pods"], "20");
         assert_eq!(node["status"]["capacity"]["cpu"], "32");
@@ -178,26 +250,64 @@ mod tests {
             (&ready["type"], &ready["status"]),
             (&json!("Ready"), &json!("True"))
         );
-        assert_eq!(node["status"]["addresses"][0]["address"], "10.0.0.4");
+        assert_eq!(node["status"]["addresses"][0]["address"], "10.16.0.4");
     }
 
     #[test]
     fn amounts_that_others_added_survive_a_report() {
         let machine = Machine::new("n1", 0);
-        let mut old = status(at(0), &machine, &NodeStatus::default());
+        let mut old = status(at(0), &machine, &NodeStatus::default(), &NodeHealth::default());
         let added = ("example.com/gpu".to_owned(), Quantity("3".to_owned()));
         old.capacity.as_mut().unwrap().extend([added]);
-        let new = shown(&status(at(300), &machine, &old));
+        let new = shown(&status(at(300), &machine, &old, &NodeHealth::default()));
         assert_eq!(new["capacity"]["example.com/gpu"], "3");
         assert_eq!(new["allocatable"]["example.com/gpu"], "3");
     }
 
     #[test]
+    fn a_node_that_runs_out_of_something_reports_it() {
+        let health = NodeHealth {
+            pressures: [Pressure::Disk].into(),
+            ..NodeHealth::default()
+        };
+        let machine = Machine::new("n1", 0);
+        let status = shown(&status(at(0), &machine, &NodeStatus::default(), &health));
+        let shown = |index: usize| {
+            let condition = &status["conditions"][index];
+            format!("{} {}", condition["type"], condition["status"]).replace('"', "")
+        };
+        assert_eq!(shown(0), "MemoryPressure False");
+        assert_eq!(shown(1), "DiskPressure True");
+        assert_eq!(status["conditions"][1]["reason"], "KubeletHasDiskPressure");
+    }
+
+    #[test]
     fn a_report_moves_the_heartbeat_and_not_the_transition() {
         let machine = Machine::new("n1", 0);
-        let old = status(at(0), &machine, &NodeStatus::default());
-        let ready = &shown(&status(at(300), &machine, &old))["conditions"][3];
+        let old = status(at(0), &machine, &NodeStatus::default(), &NodeHealth::default());
+        let ready = &shown(&status(at(300), &machine, &old, &NodeHealth::default()))["conditions"][3];
         assert_eq!(ready["lastTransitionTime"], "1970-01-01T00:00:00Z");
         assert_eq!(ready["lastHeartbeatTime"], "1970-01-01T00:05:00Z");
+    }
+
+    #[test]
+    fn a_status_is_written_when_it_changed_or_after_five_minutes() {
+        let machine = Machine::new("n1", 0);
+        let old = status(at(0), &machine, &NodeStatus::default(), &NodeHealth::default());
+        let same = |second| status(at(second), &machine, &old, &NodeHealth::default());
+        assert!(!is_due(at(10), &old, &same(10)));
+        assert!(is_due(at(300), &old, &same(300)));
+        let health = NodeHealth {
+            not_ready: Some("container runtime is down".to_owned()),
+            ..NodeHealth::default()
+        };
+        let changed = status(at(10), &machine, &old, &health);
+        assert!(is_due(at(10), &old, &changed));
+        let ready = &shown(&changed)["conditions"][3];
+        assert_eq!(
+            (&ready["status"], &ready["reason"]),
+            (&json!("False"), &json!("KubeletNotReady"))
+        );
+        assert_eq!(ready["message"], "container runtime is down");
     }
 }

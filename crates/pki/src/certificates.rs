@@ -1,6 +1,6 @@
-//! Certificates in the data directory: the cluster's CA with the server's and the administrator's certificate, and the
-//! front-proxy CA with the client certificate for aggregated API servers. A client with a certificate of the front-proxy
-//! CA may impersonate any user, so that CA signs nothing else.
+//! Certificates in the data directory: the cluster's CA with the server's certificate, the administrator's and the one for
+//! kubelets, and the front-proxy CA with the client certificate for aggregated API servers. A client with a certificate of
+//! the front-proxy CA may impersonate any user, so that CA signs nothing else.
 //!
 //! Certificates are reused until two thirds of their validity have passed, so that a kubeconfig outlives restarts.
 
@@ -32,9 +32,10 @@ const SERVER_NAMES: [&str; 6] = [
 pub(crate) const CLUSTER_AUTHORITY: &str = "setpoint-ca";
 pub(crate) const PROXY_AUTHORITY: &str = "front-proxy-ca";
 
-/// The files of the server's certificate, the administrator's, and the one for aggregated API servers.
+/// The files of the server's certificate, the administrator's, and those for kubelets and aggregated API servers.
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ADMINISTRATOR: &str = "admin";
+pub(crate) const KUBELET_CLIENT: &str = "apiserver-kubelet-client";
 pub(crate) const PROXY: &str = "front-proxy-client";
 
 /// All certificates of a cluster.
@@ -43,6 +44,8 @@ pub struct Pki {
     pub authority: Authority,
     pub server: CertKeyPair,
     pub administrator: CertKeyPair,
+    /// The client certificate of the API server for kubelets.
+    pub kubelet_client: CertKeyPair,
     pub proxy_authority: Authority,
     pub proxy: CertKeyPair,
 }
@@ -68,6 +71,7 @@ impl Pki {
         Ok(Self {
             server: issued(&authority, server(listen))?,
             administrator: issued(&authority, administrator())?,
+            kubelet_client: issued(&authority, kubelet_client())?,
             proxy: issued(&proxy_authority, proxy(proxy_name))?,
             authority,
             proxy_authority,
@@ -168,6 +172,15 @@ fn general_name(address: &IpAddr) -> GeneralName {
 
 fn administrator() -> CertificateSpec {
     client(ADMINISTRATOR, "kubernetes-admin", Some("system:masters"))
+}
+
+/// The identity of the API server towards kubelets, with kubeadm's name and group.
+fn kubelet_client() -> CertificateSpec {
+    client(
+        KUBELET_CLIENT,
+        "kube-apiserver-kubelet-client",
+        Some("system:masters"),
+    )
 }
 
 pub(crate) fn proxy(name: &str) -> CertificateSpec {

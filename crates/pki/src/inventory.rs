@@ -16,12 +16,13 @@ use crate::pair::{certificates, read_file};
 use crate::service_account::{retired_keys, signing_key_file};
 
 /// The files with certificates, and what uses them.
-const CERTIFICATES: [(&str, &str); 9] = [
+const CERTIFICATES: [(&str, &str); 10] = [
     ("ca.crt", "the cluster's CA"),
     ("ca-next.crt", "the cluster's next CA"),
     ("ca-previous.crt", "a previous CA of the cluster"),
     ("server.crt", "the API server"),
     ("admin.crt", "the administrator's kubeconfig"),
+    ("apiserver-kubelet-client.crt", "requests to kubelets"),
     ("front-proxy-ca.crt", "the CA of front proxies"),
     ("front-proxy-ca-next.crt", "the next CA of front proxies"),
     ("front-proxy-ca-previous.crt", "a previous CA of front proxies"),

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use setpoint_x509::{Certificate, oid};
 
 use crate::authority::AuthorityFiles;
-use crate::certificates::{ADMINISTRATOR, PROXY, SERVER, cluster_authority, lock, proxy_authority};
+use crate::certificates::{
+    ADMINISTRATOR, KUBELET_CLIENT, PROXY, SERVER, cluster_authority, lock, proxy_authority,
+};
 use crate::issue::{self, Subject};
 use crate::{Authority, CertKeyPair, Error, Rotation};
 
@@ -18,6 +20,7 @@ pub fn renew_certificates(dir: &Path, now: Timestamp) -> Result<Vec<String>, Err
     let issued = [
         (SERVER, cluster_authority(dir), oid::SERVER_AUTH),
         (ADMINISTRATOR, cluster_authority(dir), oid::CLIENT_AUTH),
+        (KUBELET_CLIENT, cluster_authority(dir), oid::CLIENT_AUTH),
         (PROXY, proxy_authority(dir), oid::CLIENT_AUTH),
     ];
     for (file, authority, usage) in issued {

@@ -25,5 +25,5 @@ pub use extension::{Extension, GeneralName};
 pub use name::{Attribute, Name};
 pub use private_key::{PrivateKey, pkcs8_encodings};
 pub use public_key::{PublicKeyInfo, encode_elliptic_curve_key, encode_rsa_key};
-pub use request::CertificateRequest;
+pub use request::{CertificateRequest, sign_request};
 pub use template::CertificateTemplate;

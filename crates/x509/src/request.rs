@@ -1,10 +1,13 @@
 //! [`CertificateRequest`]: a PKCS #10 certificate request.
 
-use crate::der::{self, Reader};
+use crate::der::{self, Reader, write};
 use crate::extension::{Extension, GeneralName};
 use crate::name::Name;
 use crate::public_key::{PublicKeyInfo, SignatureAlgorithm};
-use crate::{Error, oid};
+use crate::{Error, PrivateKey, oid};
+
+/// The version of PKCS #10.
+const VERSION_1: [u8; 1] = [0];
 
 /// A request for a certificate, signed with the key that it is about.
 #[derive(Debug, Clone)]
@@ -65,6 +68,20 @@ impl<'a> CertificateRequest<'a> {
     }
 }
 
+/// The DER encoding of a request for a certificate with this subject, which is the DER encoding of a name. It requests no
+/// extensions, and is signed with the key that it is about.
+pub fn sign_request(subject: &[u8], key: &PrivateKey) -> Result<Vec<u8>, Error> {
+    let unsigned = write::sequence(&[
+        write::integer(&VERSION_1),
+        subject.to_vec(),
+        key.public_key_info(),
+        write::field(0, &[]),
+    ]);
+    let signature = key.sign(&unsigned)?;
+    let algorithm = key.algorithm().to_vec();
+    Ok(write::sequence(&[unsigned, algorithm, write::bits(&signature)]))
+}
+
 fn requested_extensions(mut attributes: Reader<'_>) -> Option<Vec<Extension<'_>>> {
     let mut extensions = Vec::new();
     while !attributes.is_empty() {
@@ -76,4 +93,30 @@ fn requested_extensions(mut attributes: Reader<'_>) -> Option<Vec<Extension<'_>>
         }
     }
     Some(extensions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signed_request_has_its_subject_and_is_verified_by_its_key() {
+        let (key, _) = PrivateKey::generate().unwrap();
+        let subject = Name::encode(&[
+            (oid::ORGANIZATION, "system:nodes"),
+            (oid::COMMON_NAME, "system:node:n1"),
+        ]);
+        let der = sign_request(&subject, &key).unwrap();
+        let request = CertificateRequest::from_der(&der).unwrap();
+        assert_eq!(request.verify_signature(), Ok(()));
+        assert_eq!(
+            request.subject.common_names().collect::<Vec<_>>(),
+            ["system:node:n1"]
+        );
+        assert_eq!(
+            request.subject.organizations().collect::<Vec<_>>(),
+            ["system:nodes"]
+        );
+        assert_eq!(request.public_key.raw, key.public_key_info());
+    }
 }

@@ -206,7 +206,15 @@ fn a_command_renews_certificates_with_the_names_they_have() {
     let now = at("2026-01-01T00:00:00Z");
     let first = open(dir.path(), IpAddr::from([10, 1, 2, 3]), now);
     let renewed = crate::renew_certificates(dir.path(), now).unwrap();
-    assert_eq!(renewed, ["server.crt", "admin.crt", "front-proxy-client.crt"]);
+    assert_eq!(
+        renewed,
+        [
+            "server.crt",
+            "admin.crt",
+            "apiserver-kubelet-client.crt",
+            "front-proxy-client.crt"
+        ]
+    );
     let second = open(dir.path(), IpAddr::from([10, 1, 2, 3]), now);
     assert_ne!(second.server, first.server);
     let names = |pki: &Pki| with_certificate(&pki.server, |one| one.subject_alt_names());
@@ -253,6 +261,7 @@ fn the_inventory_lists_certificates_with_names_and_expiry() {
             "ca.crt",
             "server.crt",
             "admin.crt",
+            "apiserver-kubelet-client.crt",
             "front-proxy-ca.crt",
             "front-proxy-client.crt"
         ]

@@ -1,0 +1,67 @@
+//! Configuration of the network, as the runtime passes it to the plugin.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The type of the plugin, which is the name of its program.
+pub(crate) const PLUGIN: &str = "setpoint";
+
+/// The settings of a node's pod network.
+#[derive(Debug, Clone)]
+pub struct NetworkOptions {
+    /// The range of the pods' addresses, as in `10.244.1.0/24`.
+    pub subnet: String,
+    /// The directory of the addresses in use.
+    pub data_directory: PathBuf,
+    /// The node's own address, from which it connects to its pods.
+    pub node_address: Option<IpAddr>,
+}
+
+/// The configuration list for a network of this plugin alone.
+pub fn conflist(options: &NetworkOptions) -> String {
+    let config = json!({
+        "cniVersion": "1.0.0",
+        "name": "setpoint",
+        "plugins": [{
+            "type": PLUGIN,
+            "subnet": options.subnet,
+            "dataDir": options.data_directory,
+            "nodeAddress": options.node_address,
+            "capabilities": { "portMappings": true },
+        }],
+    });
+    config.to_string()
+}
+
+/// What the plugin reads from standard input.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Config {
+    pub(crate) cni_version: String,
+    pub(crate) r#type: String,
+    pub(crate) subnet: String,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) node_address: Option<Ipv4Addr>,
+    pub(crate) runtime_config: RuntimeConfig,
+}
+
+/// The settings of one pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct RuntimeConfig {
+    pub(crate) port_mappings: Vec<PortMapping>,
+}
+
+/// A port of the node that is forwarded to the pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PortMapping {
+    pub(crate) host_port: u16,
+    pub(crate) container_port: u16,
+    pub(crate) protocol: String,
+    #[serde(rename = "hostIP")]
+    pub(crate) host_ip: String,
+}
