@@ -1,12 +1,13 @@
-//! The binding cycle: PreBind, Bind and PostBind of an assumed pod, through the API.
+//! The binding cycle: the wait for a permission, PreBind, Bind and PostBind of an assumed pod, through the API.
 
 use std::sync::Arc;
 
 use compact_str::CompactString;
 use jiff::Timestamp;
-use setpoint_api::{Key, ResourceVersion, Status};
+use setpoint_api::{Key, ResourceVersion};
 
-use crate::framework::{BindError, BindRequest, Profile, Rejection};
+use crate::framework::{BindError, BindRequest, Code, Profile, Rejection};
+use crate::metrics::{ExtensionPoint, StatusCode};
 use crate::report;
 use crate::scheduler::planner::unreserve;
 
@@ -16,10 +17,12 @@ pub(crate) enum BindResult {
     Bound,
     /// Another scheduler bound the pod first, or it was changed or deleted: the normal end of a race.
     Superseded,
-    /// A PreBind plugin rejected the pod.
+    /// Another scheduler has bound pods to the node since it was observed.
+    NodeChanged,
+    /// A Permit plugin that let the pod wait, or a PreBind plugin, rejected it.
     Rejected(Rejection),
-    /// It can be tried again.
-    Failed(Box<Status>),
+    /// It can be tried again; the message is for the status of the pod.
+    Failed(String),
 }
 
 /// A finished binding cycle.
@@ -49,15 +52,23 @@ pub(crate) async fn run_binding_cycle(
     mut request: BindRequest,
     info: AttemptInfo,
 ) -> BindOutcome {
-    let result = match pre_bind(&profile, &mut request).await {
-        Ok(()) => bind(&profile, &request).await,
+    let prepared = match wait_for_permit(&profile, &request).await {
+        Ok(()) => timed_pre_bind(&profile, &mut request).await,
+        Err(rejection) => Err(rejection),
+    };
+    let result = match prepared {
+        Ok(()) => timed_bind(&profile, &request).await,
         Err(rejection) => BindResult::Rejected(rejection),
     };
     let (pod, node) = (&request.pod, &request.node);
     match &result {
         BindResult::Bound => {
-            let plugins = profile.post_bind.iter();
-            plugins.for_each(|plugin| plugin.post_bind(&request.cycle, pod, node));
+            profile
+                .recorder
+                .timed(ExtensionPoint::PostBind, StatusCode::success, || {
+                    let plugins = profile.post_bind.iter();
+                    plugins.for_each(|plugin| plugin.post_bind(&request.cycle, pod, node));
+                });
         }
         _ => unreserve(&profile, &mut (*request.cycle).clone(), pod, node),
     }
@@ -71,6 +82,39 @@ pub(crate) async fn run_binding_cycle(
         attempts: info.attempts,
         first_attempt: info.first_attempt,
     }
+}
+
+/// Waits for the permission, if a Permit plugin lets the pod wait.
+async fn wait_for_permit(profile: &Profile, request: &BindRequest) -> Result<(), Rejection> {
+    let uid = &request.pod.uid;
+    let is_waiting = profile.waiting_pods.find(uid).is_some();
+    let began = profile.recorder.start_if(is_waiting);
+    let permitted = profile.waiting_pods.wait(uid, &*request.clock).await;
+    profile
+        .recorder
+        .observe_permit_wait(StatusCode::of(&permitted), began);
+    permitted
+}
+
+async fn timed_pre_bind(profile: &Profile, request: &mut BindRequest) -> Result<(), Rejection> {
+    let began = profile.recorder.start();
+    let result = pre_bind(profile, request).await;
+    let (point, status) = (ExtensionPoint::PreBind, StatusCode::of(&result));
+    profile.recorder.observe_point(point, status, began);
+    result
+}
+
+async fn timed_bind(profile: &Profile, request: &BindRequest) -> BindResult {
+    let began = profile.recorder.start();
+    let result = bind(profile, request).await;
+    let status = match &result {
+        BindResult::Bound => StatusCode::Success,
+        _ => StatusCode::Rejected(Code::Error),
+    };
+    profile
+        .recorder
+        .observe_point(ExtensionPoint::Bind, status, began);
+    result
 }
 
 /// Runs the PreBind plugins that have something to do. As that may take long, the chosen node is written to the status
@@ -89,7 +133,13 @@ async fn pre_bind(profile: &Profile, request: &mut BindRequest) -> Result<(), Re
     }
     let request = &*request;
     for plugin in needed {
-        plugin.pre_bind(request).await.map_err(|rejection| {
+        let began = profile.recorder.start_if(request.cycle.is_sampled());
+        let result = plugin.pre_bind(request).await;
+        let (point, status) = (ExtensionPoint::PreBind, StatusCode::of(&result));
+        profile
+            .recorder
+            .observe_plugin(point, plugin.name(), status, began);
+        result.map_err(|rejection| {
             let name = plugin.name();
             rejection
                 .with_prefix(|| format!("running PreBind plugin \"{name}\""))
@@ -99,15 +149,44 @@ async fn pre_bind(profile: &Profile, request: &mut BindRequest) -> Result<(), Re
     Ok(())
 }
 
-/// Runs the Bind plugins until one takes the pod.
+/// Runs the Bind plugins until one takes the pod. An extender that binds comes first.
 async fn bind(profile: &Profile, request: &BindRequest) -> BindResult {
+    let (pod, node) = (&request.pod, &request.node);
+    let mut extenders = profile.extenders.iter();
+    if let Some(extender) = extenders.find(|one| one.is_binder() && one.is_interested(pod)) {
+        match extender.bind(pod, node).await {
+            Ok(()) => return BindResult::Bound,
+            Err(error) if extender.is_ignorable() => {
+                tracing::info!(pod = %pod.key, error, "the extender cannot bind the pod, and is ignored");
+            }
+            Err(error) => return BindResult::Failed(error),
+        }
+    }
     for plugin in &profile.bind {
-        match plugin.bind(request).await {
+        let began = profile.recorder.start_if(request.cycle.is_sampled());
+        let result = plugin.bind(request).await;
+        let status = match &result {
+            None => StatusCode::Skip,
+            Some(Ok(())) => StatusCode::Success,
+            Some(Err(_)) => StatusCode::Rejected(Code::Error),
+        };
+        let point = ExtensionPoint::Bind;
+        profile
+            .recorder
+            .observe_plugin(point, plugin.name(), status, began);
+        match result {
             None => {}
             Some(Ok(())) => return BindResult::Bound,
             Some(Err(BindError::Superseded)) => return BindResult::Superseded,
-            Some(Err(BindError::Failed(status))) => return BindResult::Failed(status),
+            Some(Err(BindError::NodeChanged)) => return BindResult::NodeChanged,
+            Some(Err(BindError::Failed(status))) => {
+                let message = format!("running Bind plugin {:?}: {status}", plugin.name());
+                return BindResult::Failed(message);
+            }
         }
     }
-    BindResult::Failed(Box::new(Status::internal("no Bind plugin binds the pod")))
+    BindResult::Failed("no Bind plugin binds the pod".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

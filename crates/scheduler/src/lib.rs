@@ -12,6 +12,7 @@ mod bind;
 pub mod configuration;
 pub mod cycle;
 pub mod explain;
+pub mod extender;
 #[cfg(test)]
 mod fixtures;
 pub mod framework;
@@ -26,4 +27,4 @@ pub mod state;
 mod state_change;
 
 pub use plugins::default_profile;
-pub use scheduler::{Config, DEFAULT_NAME, run};
+pub use scheduler::{Config, DEFAULT_NAME, resources_to_watch, run};

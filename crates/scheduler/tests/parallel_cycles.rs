@@ -1,8 +1,11 @@
 //! Parallel optimistic cycles against a brute-force model: whatever the interleaving, no constraint is violated, no node is
-//! over-committed, and a pod waits only if it fits nowhere.
+//! over-committed, and a pod waits only if it fits nowhere. Results that equal pods share are those of a cycle of its own.
 //!
-//! Workers schedule random pods while other threads change nodes and delete pods, so that plans conflict.
+//! Workers schedule random pods with affinity, anti-affinity and spread constraints while other threads change nodes and
+//! delete pods, so that plans conflict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod model;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,12 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_api::{Header, Key, Stored};
-use setpoint_scheduler::cycle::SignatureCache;
+use setpoint_scheduler::cycle::{PlanError, Rotation, SignatureCache, plan, plan_cached};
 use setpoint_scheduler::default_profile;
 use setpoint_scheduler::framework::{Handle, Profiles};
 use setpoint_scheduler::pod_info::{PodInfo, SpecInterner};
 use setpoint_scheduler::scheduler::planner::{Attempt, Planner};
-use setpoint_scheduler::state::{ClusterState, NodeRef};
+use setpoint_scheduler::state::ClusterState;
+
+use model::{check_placements, check_valid, fits_somewhere};
 
 const NODES: usize = 18;
 const PODS: usize = 400;
@@ -35,6 +40,10 @@ impl Random {
 fn stored(namespace: &str, name: &str, object: &Value) -> Arc<Stored> {
     let mut header = Header::new(Key::new(namespace, name));
     header.uid = name.into();
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    header.labels = labels
+        .map(|(name, value)| (name.as_str().into(), value.as_str().unwrap().into()))
+        .collect();
     Arc::new(Stored::new(header, object.to_string().into(), 1))
 }
 
@@ -47,22 +56,25 @@ fn node(index: usize, turn: u64) -> Arc<Stored> {
     };
     let zone = ["a", "b", "c"][index % 3];
     let object = json!({
-        "metadata": {"labels": {"zone": zone}},
+        "metadata": {"labels": {"zone": zone, "host": format!("node-{index}")}},
         "spec": {"taints": taints},
         "status": {"allocatable": {"cpu": format!("{cpu}m"), "memory": "8Gi", "pods": "30"}},
     });
     stored("", &format!("node-{index}"), &object)
 }
 
-/// A pod with one of a few specs, so that signatures are shared; some have host ports, selectors and tolerations.
+/// A pod with one of a few specs, so that signatures are shared; some have host ports, selectors, tolerations, affinity,
+/// anti-affinity or spread constraints.
 fn pod(index: usize, random: &mut Random) -> Value {
-    let shape = random.below(8);
+    let shape = random.below(14);
     let cpu = [50, 100, 250, 500][usize::try_from(shape % 4).unwrap()];
     let mut spec = json!({
         "schedulerName": "default-scheduler",
         "priority": shape % 3,
         "containers": [{"resources": {"requests": {"cpu": format!("{cpu}m"), "memory": "64Mi"}}}],
     });
+    let mut app = "plain";
+    let selects = |app: &str| json!({"matchLabels": {"app": app}});
     match shape {
         4 => spec["nodeSelector"] = json!({"zone": "b"}),
         5 => spec["tolerations"] = json!([{"key": "dedicated", "operator": "Exists"}]),
@@ -70,73 +82,36 @@ fn pod(index: usize, random: &mut Random) -> Value {
             spec["containers"][0]["ports"] =
                 json!([{"containerPort": 80, "hostPort": 8000 + random.below(4)}])
         }
+        8 | 9 => {
+            app = "alone";
+            let term = json!({"topologyKey": "host", "labelSelector": selects(app)});
+            spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+                json!([term]);
+        }
+        // Selected by the anti-affinity of others, without terms of its own.
+        10 => app = "alone",
+        11 => {
+            app = "together";
+            let term = json!({"topologyKey": "zone", "labelSelector": selects(app)});
+            spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!([term]);
+        }
+        12 | 13 => {
+            app = ["even", "level"][usize::try_from(shape - 12).unwrap()];
+            spec["topologySpreadConstraints"] = json!([{
+                "maxSkew": shape - 11,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selects(app),
+            }, {
+                "maxSkew": 1,
+                "topologyKey": "host",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": selects(app),
+            }]);
+        }
         _ => {}
     }
-    json!({"metadata": {"name": format!("pod-{index}")}, "spec": spec})
-}
-
-/// Whether the pod may run on the node besides `others`, computed from scratch.
-fn model_fits(pod: &PodInfo, node: NodeRef<'_>, others: &[Arc<PodInfo>]) -> bool {
-    let properties = node.properties();
-    let sum =
-        |amount: fn(&PodInfo) -> i64| others.iter().map(|other| amount(other)).sum::<i64>() + amount(pod);
-    let ports = others.iter().flat_map(|other| &other.spec.host_ports);
-    let mut taints = properties
-        .taints
-        .iter()
-        .filter(|taint| taint.effect == "NoSchedule");
-    let mut selected = pod.spec.node_selector.iter();
-    sum(|pod| pod.spec.requests.milli_cpu) <= properties.allocatable.milli_cpu
-        && sum(|pod| pod.spec.requests.memory) <= properties.allocatable.memory
-        && i64::try_from(others.len()).unwrap() < properties.max_pods
-        && taints.all(|taint| pod.spec.tolerations.iter().any(|own| own.key == taint.key))
-        && selected.all(|(name, value)| properties.labels.get(name) == Some(value))
-        && ports
-            .clone()
-            .all(|used| !pod.spec.host_ports.iter().any(|own| own.port == used.port))
-}
-
-/// Every pod on every node is allowed there besides the others.
-#[track_caller]
-fn check_valid(cluster: &ClusterState) {
-    let mut pods = 0;
-    for index in cluster.nodes().live() {
-        let node = cluster.node(*index);
-        for pod in node.pods() {
-            let others: Vec<_> = node
-                .pods()
-                .iter()
-                .filter(|other| other.key != pod.key)
-                .cloned()
-                .collect();
-            assert!(
-                model_fits(pod, node, &others),
-                "{} violates a constraint on {}",
-                pod.key,
-                node.name()
-            );
-            pods += 1;
-        }
-    }
-    assert_eq!(pods, cluster.pod_count(), "each pod is on exactly one node");
-}
-
-/// A pod fits nowhere, by the model. With `above`, pods of lower priority do not count.
-fn fits_somewhere(cluster: &ClusterState, pod: &PodInfo, preempts: bool) -> bool {
-    let mut nodes = cluster.nodes().live().iter().map(|index| cluster.node(*index));
-    nodes.any(|node| {
-        let stays = |other: &&Arc<PodInfo>| !preempts || other.priority() >= pod.priority();
-        let nominated = cluster.nominated().on_node(node.name()).iter();
-        let nominated = nominated.filter(|other| other.priority() >= pod.priority() && other.uid != pod.uid);
-        let others: Vec<_> = node
-            .pods()
-            .iter()
-            .filter(stays)
-            .chain(nominated)
-            .cloned()
-            .collect();
-        model_fits(pod, node, &others)
-    })
+    json!({"metadata": {"name": format!("pod-{index}"), "labels": {"app": app}}, "spec": spec})
 }
 
 struct Setup {
@@ -163,8 +138,17 @@ fn setup(workers: usize, seed: u64) -> Setup {
     }
 }
 
+/// What other threads do while pods are scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interference {
+    /// They change nodes and delete pods.
+    Deletions,
+    /// They change nodes only, so that what held when a pod was scheduled still holds.
+    NodesOnly,
+}
+
 /// Schedules all pods with some workers, while other threads interfere until they are done.
-fn run(setup: &Setup, workers: usize) -> Vec<Arc<PodInfo>> {
+fn run(setup: &Setup, workers: usize, interference: Interference) -> Vec<Arc<PodInfo>> {
     let next = AtomicUsize::new(0);
     let stopped = AtomicBool::new(false);
     let waiting = Mutex::new(Vec::new());
@@ -175,7 +159,7 @@ fn run(setup: &Setup, workers: usize) -> Vec<Arc<PodInfo>> {
         for seed in 1..=2 {
             scope.spawn({
                 let stopped = &stopped;
-                move || interfere(&setup.planner, seed, stopped)
+                move || interfere(&setup.planner, seed, interference, stopped)
             });
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -200,14 +184,14 @@ fn work(setup: &Setup, next: &AtomicUsize, waiting: &Mutex<Vec<Arc<PodInfo>>>) {
 }
 
 /// Changes nodes and deletes pods, so that plans do not hold.
-fn interfere(planner: &Planner, seed: u64, stopped: &AtomicBool) {
+fn interfere(planner: &Planner, seed: u64, interference: Interference, stopped: &AtomicBool) {
     let mut random = Random(seed * 7919);
     while !stopped.load(Ordering::Relaxed) {
         let index = usize::try_from(random.below(NODES as u64)).unwrap();
         let turn = random.below(30);
         let mut cluster = planner.cluster.write();
         match turn {
-            0..3 => {
+            0..3 if interference == Interference::Deletions => {
                 let key = Key::new("default", &format!("pod-{}", random.below(PODS as u64)));
                 cluster.remove_pod(&key);
             }
@@ -242,7 +226,7 @@ fn any_number_of_workers_never_violates_a_constraint() {
     for workers in [1, 2, 4, 16] {
         for seed in 1..=2 {
             let setup = setup(workers, seed);
-            run(&setup, workers);
+            run(&setup, workers, Interference::Deletions);
             check_valid(&setup.planner.cluster.read());
         }
     }
@@ -250,10 +234,24 @@ fn any_number_of_workers_never_violates_a_constraint() {
 
 /// OC10
 #[test]
+fn any_number_of_workers_respects_affinity_and_spread() {
+    for workers in [1, 2, 4, 16] {
+        for seed in 3..=4 {
+            let setup = setup(workers, seed);
+            run(&setup, workers, Interference::NodesOnly);
+            let cluster = setup.planner.cluster.read();
+            check_valid(&cluster);
+            check_placements(&cluster);
+        }
+    }
+}
+
+/// OC10
+#[test]
 fn a_pod_waits_only_if_it_fits_nowhere_and_preempts_if_that_helps() {
-    for workers in [1, 4, 16] {
+    for workers in [1, 2, 4, 16] {
         let setup = setup(workers, 99);
-        let waiting = run(&setup, workers);
+        let waiting = run(&setup, workers, Interference::Deletions);
         let mut cache = SignatureCache::default();
         assert!(!waiting.is_empty(), "the cluster is too small for all pods");
         for pod in waiting {
@@ -281,12 +279,60 @@ fn a_pod_waits_only_if_it_fits_nowhere_and_preempts_if_that_helps() {
     }
 }
 
+/// The node that a cycle selects, or the message.
+fn decision(
+    cluster: &ClusterState,
+    planned: Result<setpoint_scheduler::cycle::Plan, PlanError>,
+) -> Result<String, String> {
+    match planned {
+        Ok(plan) => Ok(format!("{} {:?}", cluster.node(plan.node).name(), plan.scores)),
+        Err(PlanError::Unfit(unfit)) => Err(unfit.diagnosis.to_string()),
+        Err(error) => Err(format!("{error:?}")),
+    }
+}
+
+#[test]
+fn shared_results_are_those_of_a_cycle_of_its_own() {
+    for seed in 1..=6 {
+        let setup = setup(1, seed);
+        let (profile, mut cache) = (default_profile(&Handle::default()), SignatureCache::default());
+        let mut random = Random(seed * 31);
+        for (turn, pod) in setup.pods.iter().enumerate() {
+            let start = usize::try_from(random.below(100)).unwrap();
+            let rotation = Rotation { start, turn };
+            let cluster = setup.planner.cluster.read();
+            let cached = plan_cached(&profile, pod, &cluster, rotation, &mut cache);
+            let node = cached
+                .as_ref()
+                .ok()
+                .map(|plan| cluster.node(plan.node).name().to_owned());
+            let alone = plan(&profile, pod, &cluster, rotation);
+            let has_choice = alone.as_ref().is_ok_and(|plan| plan.statistics.feasible > 1);
+            let (cached, alone) = (decision(&cluster, cached), decision(&cluster, alone));
+            match has_choice || alone.is_err() {
+                true => assert_eq!(cached, alone, "{}", pod.key),
+                // The only feasible node needs no scores.
+                false => assert_eq!(node.as_deref(), alone.unwrap().split(' ').next(), "{}", pod.key),
+            }
+            drop(cluster);
+            let mut cluster = setup.planner.cluster.write();
+            if let Some(node) = node {
+                cluster.assume(Arc::new(pod.assigned_to(&node)));
+            }
+            if random.below(6) == 0 {
+                let key = Key::new("default", &format!("pod-{}", random.below(PODS as u64)));
+                cluster.remove_pod(&key);
+            }
+        }
+    }
+}
+
 #[test]
 fn conflicts_happen_and_are_counted() {
     let total: u64 = (1..=3)
         .map(|seed| {
             let setup = setup(8, seed);
-            run(&setup, 8);
+            run(&setup, 8, Interference::Deletions);
             let (revalidated, replanned) = setup.planner.conflicts();
             revalidated + replanned
         })

@@ -19,6 +19,7 @@ use setpoint_api::field::Errors;
 pub use profile::ProfileConfig;
 
 use self::raw::RawConfiguration;
+use crate::extender;
 use crate::queue::BackoffConfig;
 use crate::scheduler::{Config, DEFAULT_NAME};
 
@@ -53,11 +54,13 @@ pub fn parse(object: &Value) -> Result<Config, ConfigError> {
         parallelism: raw
             .parallelism
             .and_then(|n| usize::try_from(n).ok())
-            .unwrap_or(default.parallelism),
+            .or(default.parallelism),
         backoff: BackoffConfig {
             initial: seconds(raw.pod_initial_backoff_seconds, default.backoff.initial),
             max: seconds(raw.pod_max_backoff_seconds, default.backoff.max),
         },
+        extender_configs: raw.extenders.clone(),
+        extenders: Vec::new(),
         profiles: profile::resolve(raw)?,
         explainer: default.explainer,
     })
@@ -95,11 +98,7 @@ fn check_values(raw: &RawConfiguration) -> Result<(), ConfigError> {
     }
     check_percentage(&errors, raw.percentage_of_nodes_to_score);
     check_backoff(&errors, raw);
-    if !raw.extenders.is_empty() {
-        errors
-            .at("extenders")
-            .forbidden("HTTP extenders are not supported");
-    }
+    extender::check(&raw.extenders, &errors);
     let errors: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
     match &errors[..] {
         [] => Ok(()),

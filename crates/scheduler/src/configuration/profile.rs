@@ -27,10 +27,16 @@ pub(super) fn resolve(raw: RawConfiguration) -> Result<Vec<ProfileConfig>, Confi
     if profiles.is_empty() {
         profiles.push(RawProfile::default());
     }
-    let profiles: Vec<ProfileConfig> = profiles
+    let mut profiles: Vec<ProfileConfig> = profiles
         .into_iter()
         .map(|profile| ProfileConfig::new(profile, global))
         .collect();
+    let managed = raw.extenders.iter().flat_map(|one| &one.managed_resources);
+    for resource in managed.filter(|resource| resource.ignored_by_scheduler) {
+        profiles
+            .iter_mut()
+            .for_each(|profile| profile.ignore_resource(&resource.name));
+    }
     for profile in &profiles {
         profile.build(&Handle::default())?;
     }
@@ -55,12 +61,22 @@ impl ProfileConfig {
         }
     }
 
+    /// Lets NodeResourcesFit ignore a resource that an extender manages.
+    fn ignore_resource(&mut self, name: &str) {
+        let args = self.args.entry("NodeResourcesFit".to_owned()).or_default();
+        match args["ignoredResources"].as_array_mut() {
+            Some(ignored) => ignored.push(name.into()),
+            None => args["ignoredResources"] = serde_json::json!([name]),
+        }
+    }
+
     /// Builds the plugins of the profile.
     pub fn build(&self, handle: &Handle) -> Result<Profile, ConfigError> {
         let multi = multi_point(&self.plugins.multi_point);
         let built = self.build_plugins(&multi, handle)?;
         let mut profile = Profile::new(&self.scheduler);
         profile.percentage_of_nodes_to_score = self.percentage_of_nodes_to_score;
+        profile.waiting_pods = handle.waiting_pods().clone();
         let points = Points {
             multi: &multi,
             built: &built,

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::extender::ExtenderConfig;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawConfiguration {
@@ -11,7 +13,7 @@ pub(super) struct RawConfiguration {
     pub(super) pod_initial_backoff_seconds: Option<i64>,
     pub(super) pod_max_backoff_seconds: Option<i64>,
     pub(super) profiles: Vec<RawProfile>,
-    pub(super) extenders: Vec<Value>,
+    pub(super) extenders: Vec<ExtenderConfig>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -42,6 +42,35 @@ static PROFILE: Shape = Object(&[
     ("plugins", &PLUGINS),
     ("pluginConfig", &PLUGIN_CONFIG),
 ]);
+static EXTENDER: Shape = Object(&[
+    ("urlPrefix", &Any),
+    ("filterVerb", &Any),
+    ("preemptVerb", &Any),
+    ("prioritizeVerb", &Any),
+    ("weight", &Any),
+    ("bindVerb", &Any),
+    ("enableHTTPS", &Any),
+    (
+        "tlsConfig",
+        &Object(&[
+            ("insecure", &Any),
+            ("serverName", &Any),
+            ("certFile", &Any),
+            ("keyFile", &Any),
+            ("caFile", &Any),
+            ("certData", &Any),
+            ("keyData", &Any),
+            ("caData", &Any),
+        ]),
+    ),
+    ("httpTimeout", &Any),
+    ("nodeCacheCapable", &Any),
+    (
+        "managedResources",
+        &List(&Object(&[("name", &Any), ("ignoredByScheduler", &Any)])),
+    ),
+    ("ignorable", &Any),
+]);
 static CONFIGURATION: Shape = Object(&[
     ("apiVersion", &Any),
     ("kind", &Any),
@@ -54,7 +83,7 @@ static CONFIGURATION: Shape = Object(&[
     ("podInitialBackoffSeconds", &Any),
     ("podMaxBackoffSeconds", &Any),
     ("profiles", &List(&PROFILE)),
-    ("extenders", &Any),
+    ("extenders", &List(&EXTENDER)),
     ("delayCacheUntilActive", &Any),
 ]);
 

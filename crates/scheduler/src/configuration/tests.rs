@@ -23,7 +23,7 @@ fn the_empty_configuration_is_the_default() {
     let config = parse(&configuration(json!({}))).unwrap();
     assert_eq!(
         (config.parallelism, config.backoff),
-        (16, BackoffConfig::default())
+        (None, BackoffConfig::default())
     );
     let profile = config.profiles[0].build(&Handle::default()).unwrap();
     assert_eq!(profile.scheduler, DEFAULT_NAME);

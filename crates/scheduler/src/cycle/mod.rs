@@ -3,13 +3,16 @@
 //! A cycle plans on a shared state that other cycles change meanwhile: its [`Plan`] names the node and the sequence number
 //! at which the node was seen, so that the commit can check whether the plan still holds.
 
+mod candidates;
 mod diagnosis;
 mod signature_cache;
 
+pub(crate) use candidates::{Candidates, find_candidates, select_candidate};
 pub use diagnosis::Diagnosis;
 pub use signature_cache::{SignatureCache, plan_cached};
 
-use crate::framework::{CycleState, Dependency, PluginScores, Profile, Rejection};
+use crate::framework::{CycleState, Dependency, NodeLimit, PluginScores, Profile, Rejection};
+use crate::metrics::{ExtensionPoint, FilterTally, StatusCode, is_sampled};
 use crate::pod_info::PodInfo;
 use crate::state::{ClusterState, NodeIndex};
 
@@ -26,6 +29,7 @@ pub struct Plan {
     pub node_sequence: u64,
     /// The state's sequence when the cycle began.
     pub cluster_sequence: u64,
+    /// What the fit of the pod depends on besides the node.
     pub dependency: Dependency,
     /// The sequence of the affinity terms of existing pods when the cycle began: a new one may concern any pod.
     pub terms_sequence: u64,
@@ -70,6 +74,8 @@ pub struct Unfit {
     pub diagnosis: Diagnosis,
     pub cycle: CycleState,
     pub evaluated: usize,
+    /// The state's sequence when the cycle began.
+    pub cluster_sequence: u64,
 }
 
 /// The rotation of cycles: where to start among the nodes, and which of equal nodes to take.
@@ -79,6 +85,15 @@ pub struct Rotation {
     pub start: usize,
     /// Selects among nodes with the same score.
     pub turn: usize,
+}
+
+impl Rotation {
+    /// The state of a new cycle, of which some have their plugins timed.
+    fn new_cycle(self) -> CycleState {
+        let mut cycle = CycleState::default();
+        cycle.set_sampled(is_sampled(self.turn));
+        cycle
+    }
 }
 
 /// The nodes that pass the filters, or the reasons of those that do not.
@@ -100,7 +115,7 @@ pub fn plan(
     if cluster.is_empty() {
         return Err(PlanError::NoNodes);
     }
-    let mut cycle = CycleState::default();
+    let mut cycle = rotation.new_cycle();
     let outcome = find_feasible(profile, pod, cluster, rotation.start, &mut cycle)?;
     let feasible = outcome.feasible;
     let statistics = Statistics {
@@ -114,6 +129,7 @@ pub fn plan(
                 diagnosis: outcome.diagnosis,
                 cycle,
                 evaluated: statistics.evaluated,
+                cluster_sequence: cluster.sequence(),
             })));
         }
         [only] => only,
@@ -127,12 +143,13 @@ pub fn plan(
             feasible[best]
         }
     };
+    let dependency = profile.filter_dependency(profile.dependency(pod, cluster), &cycle);
     cycle.end_planning();
     Ok(Plan {
         node,
         node_sequence: cluster.nodes().sequence(node),
         cluster_sequence: cluster.sequence(),
-        dependency: profile.dependency(pod, cluster),
+        dependency,
         terms_sequence: cluster.existing_terms().sequence(),
         cycle,
         statistics,
@@ -196,6 +213,21 @@ fn find_feasible(
             return Ok(FilterOutcome { feasible, diagnosis });
         }
     };
+    profile
+        .recorder
+        .timed(ExtensionPoint::Filter, StatusCode::success_or_error, || {
+            filter_nodes(profile, pod, cluster, cycle, (start, limit, diagnosis))
+        })
+}
+
+/// The nodes that pass the filters, from a position on and within the limit of PreFilter.
+fn filter_nodes(
+    profile: &Profile,
+    pod: &PodInfo,
+    cluster: &ClusterState,
+    cycle: &CycleState,
+    (start, limit, mut diagnosis): (usize, NodeLimit, Diagnosis),
+) -> Result<FilterOutcome, PlanError> {
     if let Some(node) = cluster.find_node(&pod.nominated_node)
         && profile
             .run_filter_with_nominated(cycle, pod, node, cluster)
@@ -214,7 +246,7 @@ fn find_feasible(
         diagnosis.unschedulable_plugins.extend(limit.plugins);
     }
     let nodes = limited.as_deref().unwrap_or(cluster.nodes().live());
-    let enough = match profile.score.is_empty() {
+    let enough = match profile.score.is_empty() && profile.extenders.is_empty() {
         true => 1,
         false => nodes_to_find(nodes.len(), profile.percentage_of_nodes_to_score),
     };
@@ -230,6 +262,12 @@ fn find_feasible(
             break;
         }
     }
+    let mut tally = FilterTally::default();
+    feasible.iter().for_each(|_| tally.add(None));
+    for (_, rejection) in &diagnosis.nodes {
+        tally.add(Some(rejection.plugin));
+    }
+    profile.recorder.count_filters(cycle.skipped_filters(), &tally);
     Ok(FilterOutcome { feasible, diagnosis })
 }
 

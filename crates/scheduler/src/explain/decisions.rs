@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use compact_str::CompactString;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use setpoint_api::Key;
 
-use crate::cycle::Diagnosis;
+use super::NodeExplanation;
 use crate::framework::Rejection;
 use crate::pod_info::PodInfo;
-use crate::scheduler::planner::Choice;
+use crate::scheduler::planner::{Choice, Failure};
 use crate::state::ClusterState;
 
 /// The number of decisions that are kept; the oldest is dropped.
@@ -36,25 +37,33 @@ struct State {
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     #[serde(skip)]
-    key: Option<Key>,
+    key: Key,
     #[serde(skip)]
-    uid: String,
-    pub time: String,
+    uid: CompactString,
+    /// The sequence of the state that the cycle saw.
+    #[serde(skip)]
+    pub(super) cluster_sequence: u64,
+    #[serde(serialize_with = "to_text")]
+    pub time: Timestamp,
     /// The node that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
+    pub node: Option<CompactString>,
     /// The nodes that were filtered, and those among them that fitted.
     pub evaluated_nodes: usize,
     pub feasible_nodes: usize,
     /// The weighted score of the chosen node by plugin; empty if it was the only feasible one.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub scores: BTreeMap<String, i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "to_map")]
+    pub scores: Vec<(&'static str, i64)>,
     /// The message if no node fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The rejections of the nodes if none fitted, at most a hundred.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rejections: BTreeMap<String, NodeRejection>,
+    /// All nodes as the cycle saw them, if the changes since are still known. The volumes, claims and budgets that plugins
+    /// read are those of now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeExplanation>,
 }
 
 /// The plugin that rejected a pod on a node, and its reasons.
@@ -66,9 +75,7 @@ pub struct NodeRejection {
 
 impl Decisions {
     pub(crate) fn record(&self, decision: Decision) {
-        let Some(key) = decision.key.clone() else {
-            return;
-        };
+        let key = decision.key.clone();
         let mut state = self.state.lock();
         if state.by_pod.insert(key.clone(), decision).is_none() {
             state.order.push_back(key);
@@ -92,15 +99,12 @@ impl Decisions {
 
 impl Decision {
     pub(crate) fn scheduled(now: Timestamp, pod: &PodInfo, choice: &Choice) -> Self {
-        let scores = choice
-            .scores
-            .iter()
-            .map(|(plugin, score)| ((*plugin).to_owned(), *score));
         Self {
-            node: Some(pod.node.to_string()),
+            node: Some(pod.node.clone()),
             evaluated_nodes: choice.statistics.evaluated,
             feasible_nodes: choice.statistics.feasible,
-            scores: scores.collect(),
+            cluster_sequence: choice.cluster_sequence,
+            scores: choice.scores.clone(),
             ..Self::new(now, pod)
         }
     }
@@ -108,9 +112,10 @@ impl Decision {
     pub(crate) fn unschedulable(
         now: Timestamp,
         pod: &PodInfo,
-        diagnosis: &Diagnosis,
+        failure: &Failure,
         cluster: &ClusterState,
     ) -> Self {
+        let diagnosis = &failure.diagnosis;
         let nodes = diagnosis.nodes.iter().take(MAX_NODES);
         let rejections =
             nodes.map(|(node, rejection)| (cluster.node(*node).name().to_owned(), rejection.into()));
@@ -118,23 +123,36 @@ impl Decision {
             evaluated_nodes: diagnosis.nodes.len(),
             message: Some(diagnosis.to_string()),
             rejections: rejections.collect(),
+            cluster_sequence: failure.cluster_sequence,
             ..Self::new(now, pod)
         }
     }
 
     fn new(now: Timestamp, pod: &PodInfo) -> Self {
         Self {
-            key: Some(pod.key.clone()),
-            uid: pod.uid.to_string(),
-            time: now.to_string(),
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            time: now,
             node: None,
             evaluated_nodes: 0,
             feasible_nodes: 0,
-            scores: BTreeMap::new(),
+            scores: Vec::new(),
             message: None,
             rejections: BTreeMap::new(),
+            cluster_sequence: 0,
+            nodes: Vec::new(),
         }
     }
+}
+
+fn to_text<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
+}
+
+/// Scores as an object with the plugins in the order of their names.
+fn to_map<S: Serializer>(scores: &[(&'static str, i64)], serializer: S) -> Result<S::Ok, S::Error> {
+    let by_plugin: BTreeMap<&str, i64> = scores.iter().copied().collect();
+    by_plugin.serialize(serializer)
 }
 
 impl From<&Rejection> for NodeRejection {

@@ -45,7 +45,7 @@ pub struct Explanation {
 }
 
 /// What the plugins return for one node.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeExplanation {
     pub node: String,
@@ -87,6 +87,11 @@ impl Explainer {
         let profile = profile.ok_or_else(|| ExplainError::NoProfile(pod.spec.scheduler.to_string()))?;
         let mut explanation = explain_in(profile, &pod, &planner.cluster.read());
         explanation.last_decision = self.decisions.find(&pod.key, &pod.uid);
+        if let Some(decision) = &mut explanation.last_decision {
+            let past = planner.cluster.read().at(decision.cluster_sequence);
+            decision.nodes =
+                past.map_or_else(Vec::new, |past| explain_in(profile, &pod, &past.build()).nodes);
+        }
         Ok(explanation)
     }
 }
@@ -223,6 +228,26 @@ mod tests {
             &pod,
             "c:fits b:fits a:NodeResourcesFit",
         );
+    }
+
+    #[test]
+    fn a_decision_is_explained_by_the_nodes_that_its_cycle_saw() {
+        let mut state = cluster("a=1000-900 b=1000");
+        let sequence = state.sequence();
+        state.remove_pod(&setpoint_api::Key::new("default", "on-a"));
+        state.set_pod(Arc::new(pod_requesting("on-b", "b", 800)));
+        state.set_node(&crate::fixtures::node("c", 1000));
+        let pod = pod_requesting("p", "", 500);
+        let profile = default_profile(&Handle::default());
+        let shown = |state: &ClusterState| {
+            let nodes = explain_in(&profile, &pod, state).nodes;
+            let fits = nodes.iter().filter(|node| node.rejection.is_none());
+            let mut names: Vec<String> = fits.map(|node| node.node.clone()).collect();
+            names.sort();
+            (names.join(" "), nodes.len())
+        };
+        assert_eq!(shown(&state), ("a c".to_owned(), 3));
+        assert_eq!(shown(&state.at(sequence).unwrap().build()), ("b".to_owned(), 2));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct CycleState {
     skipped_filters: u64,
     /// Score plugins that PreScore found irrelevant, by position.
     skipped_scores: u64,
+    /// Whether the plugins are timed.
+    is_sampled: bool,
 }
 
 trait Value: Any + Send + Sync {
@@ -69,12 +71,43 @@ impl CycleState {
         value.downcast_mut()
     }
 
+    /// Whether the plugins of this cycle are timed (upstream: `ShouldRecordPluginMetrics`).
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.is_sampled
+    }
+
+    pub(crate) fn set_sampled(&mut self, is_sampled: bool) {
+        self.is_sampled = is_sampled;
+    }
+
     pub(crate) fn skip_filter(&mut self, position: usize) {
         self.skipped_filters |= 1 << position;
     }
 
+    /// Skips the plugins at these positions.
+    pub(crate) fn skip_all(&mut self, filters: u64, scores: u64) {
+        self.skipped_filters |= filters;
+        self.skipped_scores |= scores;
+    }
+
+    /// Lets the plugins at these positions run again, until their PreFilter and PreScore skip them.
+    pub(crate) fn unskip(&mut self, filters: u64, scores: u64) {
+        self.skipped_filters &= !filters;
+        self.skipped_scores &= !scores;
+    }
+
     pub(crate) fn is_filter_skipped(&self, position: usize) -> bool {
         self.skipped_filters & (1 << position) != 0
+    }
+
+    /// The positions of skipped Filter plugins.
+    pub(crate) fn skipped_filters(&self) -> u64 {
+        self.skipped_filters
+    }
+
+    /// The positions of skipped Score plugins.
+    pub(crate) fn skipped_scores(&self) -> u64 {
+        self.skipped_scores
     }
 
     pub(crate) fn skip_score(&mut self, position: usize) {
@@ -97,6 +130,7 @@ impl Clone for CycleState {
             planning: self.planning.clone(),
             skipped_filters: self.skipped_filters,
             skipped_scores: self.skipped_scores,
+            is_sampled: self.is_sampled,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Cluster events, by which the queue decides which unschedulable pods to try again.
 
+use std::fmt;
 use std::ops::BitOr;
 use std::sync::Arc;
 
@@ -102,9 +103,80 @@ impl BitOr for ActionType {
     }
 }
 
+/// The name of an event in metrics (upstream: `ClusterEvent.Label`): a resource and an action, or one name alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EventLabel(&'static str, &'static str);
+
+impl EventLabel {
+    pub(crate) const UNSCHEDULED_POD_ADD: Self = Self("UnscheduledPod", "Add");
+    pub(crate) const UNSCHEDULED_POD_UPDATE: Self = Self("UnscheduledPod", "Update");
+    pub(crate) const UNSCHEDULED_POD_DELETE: Self = Self("UnscheduledPod", "Delete");
+    /// An attempt failed, and the pod goes back to a queue.
+    pub(crate) const SCHEDULE_ATTEMPT_FAILURE: Self = Self("ScheduleAttemptFailure", "");
+    pub(crate) const BACKOFF_COMPLETE: Self = Self("BackoffComplete", "");
+    /// A pod in backoff is tried early, since nothing else is to do.
+    pub(crate) const POP_FROM_BACKOFF: Self = Self("PopFromBackoffQ", "");
+    pub(crate) const UNSCHEDULABLE_TIMEOUT: Self = Self("UnschedulableTimeout", "");
+}
+
+impl fmt::Display for EventLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.0, self.1)
+    }
+}
+
+impl EventResource {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::AssignedPod => "AssignedPod",
+            Self::TargetPod => "TargetPod",
+            Self::Namespace => "Namespace",
+            Self::PersistentVolume => "PersistentVolume",
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+            Self::StorageClass => "storage.k8s.io/StorageClass",
+            Self::CsiNode => "storage.k8s.io/CSINode",
+            Self::CsiDriver => "storage.k8s.io/CSIDriver",
+            Self::CsiStorageCapacity => "storage.k8s.io/CSIStorageCapacity",
+            Self::VolumeAttachment => "storage.k8s.io/VolumeAttachment",
+            Self::ResourceClaim => "resource.k8s.io/ResourceClaim",
+            Self::ResourceSlice => "resource.k8s.io/ResourceSlice",
+            Self::DeviceClass => "resource.k8s.io/DeviceClass",
+        }
+    }
+}
+
+impl ActionType {
+    /// The name of the action. Upstream has one event for each change of an object; several changes at once are an update.
+    fn label(self) -> &'static str {
+        match self {
+            Self::ADD => "Add",
+            Self::DELETE => "Delete",
+            Self::UPDATE_NODE_ALLOCATABLE => "UpdateNodeAllocatable",
+            Self::UPDATE_NODE_LABEL => "UpdateNodeLabel",
+            Self::UPDATE_NODE_TAINT => "UpdateNodeTaint",
+            Self::UPDATE_NODE_CONDITION => "UpdateNodeCondition",
+            Self::UPDATE_NODE_ANNOTATION => "UpdateNodeAnnotation",
+            Self::UPDATE_NODE_DECLARED_FEATURE => "UpdateNodeDeclaredFeature",
+            Self::UPDATE_POD_LABEL => "UpdatePodLabel",
+            Self::UPDATE_POD_SCALE_DOWN => "UpdatePodScaleDown",
+            Self::UPDATE_POD_TOLERATION => "UpdatePodToleration",
+            Self::UPDATE_POD_SCHEDULING_GATES_ELIMINATED => "UpdatePodSchedulingGatesEliminated",
+            Self::UPDATE_POD_GENERATED_RESOURCE_CLAIM => "UpdatePodGeneratedResourceClaim",
+            Self::ALL => "All",
+            _ => "Update",
+        }
+    }
+}
+
 impl ClusterEvent {
     pub const fn new(resource: EventResource, action: ActionType) -> Self {
         Self { resource, action }
+    }
+
+    /// The name in metrics.
+    pub(crate) fn label(self) -> EventLabel {
+        EventLabel(self.resource.label(), self.action.label())
     }
 
     /// Whether the event is one of these.
@@ -119,5 +191,38 @@ impl QueueingHint {
             true => Self::Queue,
             false => Self::Skip,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(resource: EventResource, action: ActionType, expected: &str) {
+        assert_eq!(ClusterEvent::new(resource, action).label().to_string(), expected);
+    }
+
+    #[test]
+    fn labels_are_those_of_upstream() {
+        check(EventResource::Node, ActionType::ADD, "NodeAdd");
+        check(
+            EventResource::Node,
+            ActionType::UPDATE_NODE_TAINT,
+            "NodeUpdateNodeTaint",
+        );
+        check(
+            EventResource::AssignedPod,
+            ActionType::DELETE,
+            "AssignedPodDelete",
+        );
+        check(
+            EventResource::CsiNode,
+            ActionType::UPDATE,
+            "storage.k8s.io/CSINodeUpdate",
+        );
+        let both = ActionType::UPDATE_NODE_LABEL | ActionType::UPDATE_NODE_TAINT;
+        check(EventResource::Node, both, "NodeUpdate");
+        assert_eq!(EventLabel::BACKOFF_COMPLETE.to_string(), "BackoffComplete");
     }
 }

@@ -6,9 +6,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use compact_str::CompactString;
-use setpoint_api::{Clock, Status};
+use setpoint_api::{Clock, ResourceVersion, Status};
 use setpoint_runtime::{Client, Context};
 
 use super::cycle_state::CycleState;
@@ -82,6 +83,30 @@ pub trait Filter: Plugin {
 /// Tries to make the pod schedulable when no node fits.
 pub trait PostFilter: Plugin {
     fn post_filter(&self, input: &PostFilterInput<'_>) -> PostFilterResult;
+
+    /// The first half of [`Self::post_filter`], if extenders change the candidates for preemption before one is selected:
+    /// the candidates, or the result if there are none. `None` if the plugin does not preempt.
+    fn find_candidates(
+        &self,
+        _: &PostFilterInput<'_>,
+    ) -> Option<Result<Vec<PreemptionCandidate>, PostFilterResult>> {
+        None
+    }
+
+    /// The second half: the result for the candidates that extenders left.
+    fn select_candidate(&self, _: &PostFilterInput<'_>, _: Vec<PreemptionCandidate>) -> PostFilterResult {
+        PostFilterResult::default()
+    }
+}
+
+/// A node on which a pod fits without the victims.
+#[derive(Debug, Clone)]
+pub struct PreemptionCandidate {
+    pub node: CompactString,
+    /// Never empty; the most important first.
+    pub victims: Vec<Arc<PodInfo>>,
+    /// The number of victims whose budget does not allow it.
+    pub violations: usize,
 }
 
 /// The failed cycle that a PostFilter plugin works on.
@@ -161,10 +186,23 @@ pub trait Reserve: Plugin {
     fn unreserve(&self, cycle: &mut CycleState, pod: &PodInfo, node: &str);
 }
 
-/// Rejects the binding of an assumed pod at the last moment. No default plugin of 1.37 delays a pod here, so waiting is not
-/// part of the interface.
+/// Lets an assumed pod be bound, rejects it, or lets it wait.
+///
+/// A pod that waits keeps its node. The plugin finds it in [`super::Handle::waiting_pods`] and calls
+/// [`super::WaitingPod::allow`] or [`super::WaitingPod::reject`] once it knows; after the timeout the pod is rejected, its
+/// reservations are taken back, and it waits in the queue for an event that the plugin registered.
 pub trait Permit: Plugin {
-    fn permit(&self, cycle: &CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
+    /// Called under the lock of the shared state, after all reservations: it must be short, and may look at the pods that
+    /// wait, but not call [`super::WaitingPod::allow`] for the pod itself, which waits only after all plugins were called.
+    fn permit(&self, cycle: &CycleState, pod: &PodInfo, node: &str) -> Result<PermitResult, Rejection>;
+}
+
+/// The result of a Permit plugin that does not reject the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermitResult {
+    Allow,
+    /// The pod waits until the plugin allows it, at most this long (and at most 15 minutes).
+    Wait(Duration),
 }
 
 /// Prepares the binding through the API, such as volumes and claims.
@@ -181,7 +219,11 @@ pub struct BindRequest {
     pub cycle: Arc<CycleState>,
     pub pod: Arc<PodInfo>,
     pub node: CompactString,
+    /// The version of the pods by which the node was selected.
+    pub observed: ResourceVersion,
     pub client: Client,
+    /// Posts Bindings. Its field manager is that of no other scheduler: by it the API server finds the bindings of others.
+    pub binding_client: Client,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -196,6 +238,8 @@ pub trait Bind: Plugin {
 pub enum BindError {
     /// Another scheduler bound the pod first, or it was changed or deleted: the normal end of a race.
     Superseded,
+    /// Another scheduler has bound pods to the node since it was observed.
+    NodeChanged,
     /// It can be tried again.
     Failed(Box<Status>),
 }
@@ -217,6 +261,8 @@ pub trait EnqueueExtensions: Plugin {
 
 /// Declares what the filter and score results of a plugin depend on, so that equal pods share them.
 pub trait Sign: Plugin {
+    /// If it is [`Dependency::Domains`] for one pod and [`Dependency::Node`] for another with the same spec, the plugin
+    /// must have nothing to decide for the latter.
     fn dependency(&self, pod: &PodInfo, cluster: &ClusterState) -> Dependency;
 }
 
@@ -225,7 +271,10 @@ pub trait Sign: Plugin {
 pub enum Dependency {
     /// On the pod's spec and on the node's own row: the result holds while the node's sequence does.
     Node,
-    /// On other pods, nodes or objects, too: every cycle computes it again.
+    /// On the pods in the domains of nodes, too: PreFilter, Filter, PreScore and Score of this plugin run in every cycle,
+    /// while equal pods still share the results of the others.
+    Domains,
+    /// On other pods, nodes or objects, too: every cycle computes everything again.
     Cluster,
 }
 

@@ -5,15 +5,27 @@ use std::sync::Arc;
 use setpoint_api::GroupResource;
 use setpoint_runtime::{Cache, Caches};
 
-/// The caches of the resources that a plugin reads besides pods and nodes. The default has none, for tests of plugins.
+use super::waiting_pods::WaitingPods;
+
+/// The caches of the resources that a plugin reads besides pods and nodes, and the pods that wait for a permission. The
+/// default has no caches, for tests of plugins.
 #[derive(Clone, Default)]
 pub struct Handle {
     caches: Option<Arc<dyn Caches>>,
+    waiting_pods: Arc<WaitingPods>,
 }
 
 impl Handle {
     pub fn new(caches: Arc<dyn Caches>) -> Self {
-        Self { caches: Some(caches) }
+        Self {
+            caches: Some(caches),
+            ..Self::default()
+        }
+    }
+
+    /// The pods that a Permit plugin lets wait.
+    pub fn waiting_pods(&self) -> &Arc<WaitingPods> {
+        &self.waiting_pods
     }
 
     /// The cache of a resource; `None` if it is not served.

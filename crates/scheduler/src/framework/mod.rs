@@ -15,17 +15,21 @@ pub mod profile;
 mod profiles;
 mod rejection;
 mod runner;
+mod waiting_pods;
 
 pub use cycle_state::CycleState;
+pub(crate) use events::EventLabel;
 pub use events::{ActionType, ClusterEvent, EventChange, EventResource, QueueingHint};
 pub use extension_points::{
     Bind, BindError, BindRequest, BoxFuture, Dependency, EnqueueExtensions, Filter, MAX_SCORE, NodeNames,
-    NodeScore, Permit, Plugin, PostBind, PostFilter, PostFilterAction, PostFilterInput, PostFilterResult,
-    PreBind, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult, QueueSort, Reserve, Score,
-    Sign,
+    NodeScore, Permit, PermitResult, Plugin, PostBind, PostFilter, PostFilterAction, PostFilterInput,
+    PostFilterResult, PreBind, PreEnqueue, PreFilter, PreFilterResult, PreScore, PreScoreResult,
+    PreemptionCandidate, QueueSort, Reserve, Score, Sign,
 };
 pub use handle::Handle;
 pub use profile::{Profile, Registration};
 pub use profiles::Profiles;
 pub use rejection::{Code, Rejection};
 pub use runner::PluginScores;
+pub(crate) use runner::{DomainPlugins, NodeLimit};
+pub use waiting_pods::{WaitingPod, WaitingPods};

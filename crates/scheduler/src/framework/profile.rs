@@ -7,6 +7,9 @@ use super::extension_points::{
     Bind, EnqueueExtensions, Filter, Permit, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore,
     QueueSort, Reserve, Score, Sign,
 };
+use super::waiting_pods::WaitingPods;
+use crate::extender::Extender;
+use crate::metrics::Recorder;
 
 /// A plugin with the extension points that it has.
 #[derive(Clone, Default)]
@@ -51,8 +54,14 @@ pub struct Profile {
     pub sign: Vec<Arc<dyn Sign>>,
     /// Names of Filter and Score plugins without [`Sign`].
     pub unsigned: Vec<&'static str>,
+    /// The pods that Permit plugins let wait; all profiles of a scheduler share them.
+    pub waiting_pods: Arc<WaitingPods>,
+    /// The extenders, which all profiles of a scheduler share.
+    pub extenders: Vec<Arc<Extender>>,
     /// The share of nodes to look at; 0 for the default, which falls with the number of nodes.
     pub percentage_of_nodes_to_score: u32,
+    /// Records the metrics of its plugins.
+    pub(crate) recorder: Arc<Recorder>,
 }
 
 impl Registration {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::events::{ClusterEvent, EventResource};
 use super::profile::Profile;
+use crate::extender::EXTENDER;
 
 /// The profiles by scheduler name. Never empty.
 #[derive(Debug)]
@@ -41,12 +42,15 @@ impl Profiles {
 
     /// The names of the plugins that registered the event, in any profile.
     pub(crate) fn plugins_for(&self, event: ClusterEvent) -> Vec<&'static str> {
-        let names = self.events.keys().copied();
+        let names = self.events.keys().copied().chain([EXTENDER]);
         names.filter(|name| self.is_registered(name, event)).collect()
     }
 
-    /// Whether the plugin registered the event.
+    /// Whether the plugin registered the event. Extenders cannot register any: every event may help.
     pub(crate) fn is_registered(&self, plugin: &str, event: ClusterEvent) -> bool {
+        if plugin == EXTENDER {
+            return self.iter().any(|profile| !profile.extenders.is_empty());
+        }
         let events = self.events.get(plugin);
         events.is_some_and(|events| events.iter().any(|registered| event.is_in(*registered)))
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::cycle_state::CycleState;
-use super::extension_points::{Dependency, NodeNames, NodeScore, PreFilterResult, PreScoreResult};
+use super::extension_points::{Dependency, NodeNames, NodeScore, PreFilterResult, PreScoreResult, Score};
 use super::profile::Profile;
 use super::rejection::{Code, Rejection};
+use crate::metrics::{ExtensionPoint, StatusCode, is_sampled_node};
 use crate::pod_info::PodInfo;
 use crate::state::{ClusterState, NodeCopy, NodeIndex, NodeRef};
 
@@ -34,10 +35,25 @@ impl Profile {
         pod: &PodInfo,
         cluster: &ClusterState,
     ) -> Result<NodeLimit, PreFilterRejection> {
+        let status = |result: &Result<_, PreFilterRejection>| match result {
+            Ok(_) => StatusCode::Success,
+            Err(rejected) => StatusCode::Rejected(rejected.rejection.code),
+        };
+        self.recorder.timed(ExtensionPoint::PreFilter, status, || {
+            self.run_all_pre_filters(cycle, pod, cluster)
+        })
+    }
+
+    fn run_all_pre_filters(
+        &self,
+        cycle: &mut CycleState,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> Result<NodeLimit, PreFilterRejection> {
         let (mut limit, mut rejected) = (NodeLimit::default(), None);
-        for plugin in &self.pre_filter {
+        for (position, plugin) in self.pre_filter.iter().enumerate() {
             let name = plugin.name();
-            match plugin.pre_filter(cycle, pod, cluster) {
+            match self.run_one_pre_filter(position, cycle, pod, cluster) {
                 Ok(PreFilterResult::AllNodes) => {}
                 Ok(PreFilterResult::Skip) => self.skip_filter(cycle, name),
                 Ok(PreFilterResult::Nodes(nodes)) => limit.intersect(name, nodes)?,
@@ -56,6 +72,29 @@ impl Profile {
         }
     }
 
+    /// Runs PreFilter of the plugin at a position.
+    fn run_one_pre_filter(
+        &self,
+        position: usize,
+        cycle: &mut CycleState,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> Result<PreFilterResult, Rejection> {
+        let plugin = &self.pre_filter[position];
+        let began = self.recorder.start_if(cycle.is_sampled());
+        let result = plugin.pre_filter(cycle, pod, cluster);
+        let status = match &result {
+            Ok(PreFilterResult::Skip) => StatusCode::Skip,
+            result => StatusCode::of(result),
+        };
+        self.recorder
+            .observe_plugin(ExtensionPoint::PreFilter, plugin.name(), status, began);
+        if status != StatusCode::Skip {
+            self.recorder.count(ExtensionPoint::PreFilter, position, 1);
+        }
+        result
+    }
+
     /// The first rejection of the node by a Filter plugin.
     pub(crate) fn run_filter(
         &self,
@@ -63,11 +102,19 @@ impl Profile {
         pod: &PodInfo,
         node: NodeRef<'_>,
     ) -> Result<(), Rejection> {
+        let is_timed = cycle.is_sampled() && is_sampled_node(node.index);
         for (position, plugin) in self.filter.iter().enumerate() {
             if cycle.is_filter_skipped(position) {
                 continue;
             }
-            plugin.filter(cycle, pod, node).map_err(|rejection| {
+            let began = self.recorder.start_if(is_timed);
+            let result = plugin.filter(cycle, pod, node);
+            if is_timed {
+                let (name, status) = (plugin.name(), StatusCode::of(&result));
+                self.recorder
+                    .observe_plugin(ExtensionPoint::Filter, name, status, began);
+            }
+            result.map_err(|rejection| {
                 let name = plugin.name();
                 rejection
                     .with_prefix(|| format!("running \"{name}\" filter plugin"))
@@ -137,13 +184,32 @@ impl Profile {
         cluster: &ClusterState,
         nodes: &[NodeIndex],
     ) -> Result<(), Rejection> {
-        for plugin in &self.pre_score {
+        self.recorder.timed(ExtensionPoint::PreScore, StatusCode::of, || {
+            self.run_pre_scores(u64::MAX, cycle, pod, (cluster, nodes))
+        })
+    }
+
+    /// Runs PreScore of the plugins at these positions.
+    fn run_pre_scores(
+        &self,
+        positions: u64,
+        cycle: &mut CycleState,
+        pod: &PodInfo,
+        (cluster, nodes): (&ClusterState, &[NodeIndex]),
+    ) -> Result<(), Rejection> {
+        for (position, plugin) in select(&self.pre_score, positions) {
             let name = plugin.name();
+            let began = self.recorder.start_if(cycle.is_sampled());
             let result = plugin.pre_score(cycle, pod, cluster, nodes);
-            if result.map_err(|rejection| rejection.by(name))? == PreScoreResult::Skip
-                && let Some(position) = self.score.iter().position(|(score, _)| score.name() == name)
-            {
-                cycle.skip_score(position);
+            let status = match &result {
+                Ok(PreScoreResult::Skip) => StatusCode::Skip,
+                result => StatusCode::of(result),
+            };
+            self.recorder
+                .observe_plugin(ExtensionPoint::PreScore, name, status, began);
+            match result.map_err(|rejection| rejection.by(name))? {
+                PreScoreResult::Skip => self.skip_score(cycle, name),
+                _ => self.recorder.count(ExtensionPoint::PreScore, position, 1),
             }
         }
         Ok(())
@@ -157,13 +223,28 @@ impl Profile {
         cluster: &ClusterState,
         nodes: &[NodeIndex],
     ) -> Vec<PluginScores> {
+        self.recorder
+            .count_scores(cycle.skipped_scores(), nodes.len() as u64);
+        self.recorder
+            .timed(ExtensionPoint::Score, StatusCode::success, || {
+                self.run_all_scores(cycle, pod, cluster, nodes)
+            })
+    }
+
+    fn run_all_scores(
+        &self,
+        cycle: &CycleState,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+        nodes: &[NodeIndex],
+    ) -> Vec<PluginScores> {
         let plugins = self.score.iter().enumerate();
         let running = plugins.filter(|(position, _)| !cycle.is_score_skipped(*position));
         running
             .map(|(_, (plugin, weight))| {
                 let score = |node: &NodeIndex| NodeScore {
                     node: *node,
-                    score: plugin.score(cycle, pod, cluster.node(*node)),
+                    score: self.run_one_score(&**plugin, cycle, pod, cluster.node(*node)),
                 };
                 let mut scores: Vec<NodeScore> = nodes.iter().map(score).collect();
                 plugin.normalize(cycle, pod, &mut scores);
@@ -176,13 +257,134 @@ impl Profile {
             .collect()
     }
 
-    /// What the results of all plugins for the pod depend on.
-    pub(crate) fn dependency(&self, pod: &PodInfo, cluster: &ClusterState) -> Dependency {
-        if !self.unsigned.is_empty() {
-            return Dependency::Cluster;
+    /// The score of a node by one plugin.
+    pub(crate) fn run_one_score(
+        &self,
+        plugin: &dyn Score,
+        cycle: &CycleState,
+        pod: &PodInfo,
+        node: NodeRef<'_>,
+    ) -> i64 {
+        if !cycle.is_sampled() || !is_sampled_node(node.index) {
+            return plugin.score(cycle, pod, node);
         }
-        let all = self.sign.iter().map(|plugin| plugin.dependency(pod, cluster));
-        all.max().unwrap_or(Dependency::Node)
+        let began = self.recorder.start();
+        let score = plugin.score(cycle, pod, node);
+        self.recorder
+            .observe_plugin(ExtensionPoint::Score, plugin.name(), StatusCode::Success, began);
+        score
+    }
+
+    /// What the results of all plugins for the pod depend on, and the plugins among them that depend on domains.
+    pub(crate) fn dependency(&self, pod: &PodInfo, cluster: &ClusterState) -> (Dependency, DomainPlugins) {
+        let (mut highest, mut plugins) = (Dependency::Node, DomainPlugins::default());
+        if !self.unsigned.is_empty() {
+            return (Dependency::Cluster, plugins);
+        }
+        for plugin in &self.sign {
+            let dependency = plugin.dependency(pod, cluster);
+            highest = highest.max(dependency);
+            if dependency == Dependency::Domains {
+                self.add_positions(&mut plugins, plugin.name());
+            }
+        }
+        (highest, plugins)
+    }
+
+    fn add_positions(&self, plugins: &mut DomainPlugins, name: &str) {
+        let at = |found: Option<usize>| found.map_or(0, |position| 1 << position);
+        plugins.pre_filters |= at(self.pre_filter.iter().position(|one| one.name() == name));
+        plugins.filters |= at(self.filter.iter().position(|one| one.name() == name));
+        plugins.pre_scores |= at(self.pre_score.iter().position(|one| one.name() == name));
+        plugins.scores |= at(self.score.iter().position(|(one, _)| one.name() == name));
+    }
+
+    /// What the filters of a cycle depend on: on domains only if one of the plugins does not skip the pod.
+    pub(crate) fn filter_dependency(
+        &self,
+        (dependency, plugins): (Dependency, DomainPlugins),
+        cycle: &CycleState,
+    ) -> Dependency {
+        match dependency {
+            Dependency::Domains if plugins.filters & !cycle.skipped_filters() == 0 => Dependency::Node,
+            other => other,
+        }
+    }
+
+    /// Runs PreFilter and PreScore of all other plugins than those that depend on domains, whose Filter and Score are
+    /// skipped. `None` if a plugin rejects the pod or limits its nodes.
+    pub(crate) fn run_shared_pre_steps(
+        &self,
+        plugins: DomainPlugins,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> Option<CycleState> {
+        let mut cycle = CycleState::default();
+        for (position, plugin) in select(&self.pre_filter, !plugins.pre_filters) {
+            match self.run_one_pre_filter(position, &mut cycle, pod, cluster) {
+                Ok(PreFilterResult::AllNodes) => {}
+                Ok(PreFilterResult::Skip) => self.skip_filter(&mut cycle, plugin.name()),
+                Ok(PreFilterResult::Nodes(_)) | Err(_) => return None,
+            }
+        }
+        let nodes = cluster.nodes().live();
+        self.run_pre_scores(!plugins.pre_scores, &mut cycle, pod, (cluster, nodes))
+            .ok()?;
+        cycle.skip_all(plugins.filters, plugins.scores);
+        Some(cycle)
+    }
+
+    /// Runs PreFilter of the plugins that depend on domains, in a state that those of all other plugins have written. Returns
+    /// whether none of them rejects the pod or limits its nodes.
+    pub(crate) fn run_domain_pre_filter(
+        &self,
+        plugins: DomainPlugins,
+        cycle: &mut CycleState,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
+        cycle.unskip(plugins.filters, plugins.scores);
+        for (position, plugin) in select(&self.pre_filter, plugins.pre_filters) {
+            match self.run_one_pre_filter(position, cycle, pod, cluster) {
+                Ok(PreFilterResult::AllNodes) => {}
+                Ok(PreFilterResult::Skip) => self.skip_filter(cycle, plugin.name()),
+                Ok(PreFilterResult::Nodes(_)) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// The Filter plugin that depends on domains and rejects the node; `None` if all of them accept it.
+    pub(crate) fn rejecting_domain_filter(
+        &self,
+        plugins: DomainPlugins,
+        cycle: &CycleState,
+        pod: &PodInfo,
+        node: NodeRef<'_>,
+    ) -> Option<&'static str> {
+        let running = plugins.filters & !cycle.skipped_filters();
+        let mut plugins = select(&self.filter, running);
+        let rejecting = plugins.find(|(_, plugin)| plugin.filter(cycle, pod, node).is_err());
+        rejecting.map(|(_, plugin)| plugin.name())
+    }
+
+    /// Runs PreScore of the plugins that depend on domains.
+    pub(crate) fn run_domain_pre_score(
+        &self,
+        plugins: DomainPlugins,
+        cycle: &mut CycleState,
+        pod: &PodInfo,
+        nodes: (&ClusterState, &[NodeIndex]),
+    ) -> Result<(), Rejection> {
+        self.recorder.timed(ExtensionPoint::PreScore, StatusCode::of, || {
+            self.run_pre_scores(plugins.pre_scores, cycle, pod, nodes)
+        })
+    }
+
+    fn skip_score(&self, cycle: &mut CycleState, name: &str) {
+        if let Some(position) = self.score.iter().position(|(score, _)| score.name() == name) {
+            cycle.skip_score(position);
+        }
     }
 
     fn skip_filter(&self, cycle: &mut CycleState, name: &str) {
@@ -190,6 +392,21 @@ impl Profile {
             cycle.skip_filter(position);
         }
     }
+}
+
+/// Plugins of a profile as sets of positions, by extension point.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DomainPlugins {
+    pre_filters: u64,
+    pub(crate) filters: u64,
+    pre_scores: u64,
+    pub(crate) scores: u64,
+}
+
+/// The plugins at these positions.
+fn select<T>(plugins: &[T], positions: u64) -> impl Iterator<Item = (usize, &T)> {
+    let numbered = plugins.iter().enumerate();
+    numbered.filter(move |(position, _)| positions & (1 << position) != 0)
 }
 
 /// The weighted scores of one plugin.

@@ -83,6 +83,7 @@ pub const DEFAULT_PLUGINS: &[Descriptor] = &[
 /// The default profile: all default plugins with their default arguments.
 pub fn default_profile(handle: &Handle) -> Profile {
     let mut profile = Profile::new(DEFAULT_NAME);
+    profile.waiting_pods = handle.waiting_pods().clone();
     for descriptor in DEFAULT_PLUGINS {
         let built = (descriptor.build)(&PluginArgs::default(), handle);
         let registration = built.expect("a plugin accepts its default arguments");

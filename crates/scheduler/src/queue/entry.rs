@@ -43,6 +43,18 @@ pub(super) enum QueueState {
     InFlight { start: u64 },
 }
 
+impl QueueState {
+    /// The queue as metrics name it; `None` for a pod that was popped.
+    pub(super) fn queue(self) -> Option<&'static str> {
+        match self {
+            Self::Active => Some("active"),
+            Self::Backoff { .. } => Some("backoff"),
+            Self::Unschedulable { .. } | Self::Gated => Some("unschedulable"),
+            Self::InFlight { .. } => None,
+        }
+    }
+}
+
 impl Entry {
     pub(super) fn new(pod: Arc<PodInfo>, arrival: u64) -> Self {
         Self {

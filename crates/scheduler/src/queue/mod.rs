@@ -21,7 +21,9 @@ use entry::{Entry, QueueState};
 use in_flight::InFlightEvents;
 
 use crate::cycle::Diagnosis;
-use crate::framework::{ClusterEvent, EventChange, EventResource, Profiles, QueueingHint};
+use crate::extender::EXTENDER;
+use crate::framework::{ClusterEvent, Code, EventChange, EventLabel, EventResource, Profiles, QueueingHint};
+use crate::metrics::{EventMetrics, ExtensionPoint, StatusCode};
 use crate::pod_info::PodInfo;
 use crate::state_change::target_pod_actions;
 
@@ -48,6 +50,7 @@ pub struct Queue {
     unschedulable: usize,
     /// The number of entries in [`QueueState::Gated`].
     gated: usize,
+    metrics: Arc<EventMetrics>,
 }
 
 /// A pod that was popped.
@@ -82,7 +85,14 @@ impl Queue {
             arrivals: 0,
             unschedulable: 0,
             gated: 0,
+            metrics: Arc::default(),
         }
+    }
+
+    /// The same empty queue with these metrics.
+    pub(crate) fn with_metrics(self, metrics: Arc<EventMetrics>) -> Self {
+        metrics.reset_unschedulable();
+        Self { metrics, ..self }
     }
 
     /// Adds a pod that waits for a node, or updates it. An unschedulable pod becomes active if the change may help.
@@ -104,7 +114,10 @@ impl Queue {
         }
         self.set_pod(&key, pod.clone());
         match state {
-            QueueState::Gated => self.activate(&key),
+            QueueState::Gated => {
+                let action = target_pod_actions(&old, &pod);
+                self.activate(&key, ClusterEvent::new(EventResource::TargetPod, action).label());
+            }
             QueueState::Unschedulable { .. } | QueueState::InFlight { .. } => {
                 self.pod_updated(&key, old, pod, now)
             }
@@ -115,20 +128,30 @@ impl Queue {
     /// Removes a pod that has a node or was deleted.
     pub fn remove(&mut self, key: &Key) {
         self.unlink(key);
-        self.entries.remove(key);
+        if let Some(entry) = self.entries.remove(key) {
+            let (plugins, profile) = (&entry.unschedulable_plugins, &entry.pod.spec.scheduler);
+            self.metrics.count_unschedulable(plugins, profile, -1);
+        }
     }
 
     /// The next pod to try: the first active one, else one in backoff that was unschedulable.
     pub fn pop(&mut self, now: Timestamp) -> Option<QueuedPod> {
         let key = match self.active.first() {
             Some((_, _, key)) => key.clone(),
-            None => self.backoff.first()?.1.clone(),
+            None => {
+                let key = self.backoff.first()?.1.clone();
+                self.metrics.pod_queued("active", EventLabel::POP_FROM_BACKOFF);
+                key
+            }
         };
         self.unlink(&key);
         let start = self.in_flight.start(key.clone());
         let entry = self.entries.get_mut(&key).expect("a queued pod has an entry");
         entry.state = QueueState::InFlight { start };
         entry.attempts += 1;
+        let plugins = std::mem::take(&mut entry.unschedulable_plugins);
+        self.metrics
+            .count_unschedulable(&plugins, &entry.pod.spec.scheduler, -1);
         Some(QueuedPod {
             pod: entry.pod.clone(),
             attempts: entry.attempts,
@@ -156,6 +179,8 @@ impl Queue {
             .unschedulable_plugins
             .clone_from(&diagnosis.unschedulable_plugins);
         entry.pending_plugins.clone_from(&diagnosis.pending_plugins);
+        let (plugins, profile) = (&entry.unschedulable_plugins, &entry.pod.spec.scheduler);
+        self.metrics.count_unschedulable(plugins, profile, 1);
         if entry.unschedulable_plugins.is_empty() {
             return self.retry(key, now);
         }
@@ -169,7 +194,7 @@ impl Queue {
             .any(|(event, change)| self.hint(entry, *event, change) == QueueingHint::Queue);
         self.unlink(key);
         match may_help {
-            true => self.move_to_backoff(key, now),
+            true => self.move_to_backoff(key, now, EventLabel::SCHEDULE_ATTEMPT_FAILURE),
             false => self.put_unschedulable(key, now),
         }
     }
@@ -183,12 +208,11 @@ impl Queue {
         entry.since = now;
         let until = later(now, self.backoff_config.duration(entry.error_count));
         self.unlink(key);
-        self.put(
+        let is_error = true;
+        self.enqueue(
             key,
-            QueueState::Backoff {
-                until,
-                is_error: true,
-            },
+            QueueState::Backoff { until, is_error },
+            EventLabel::SCHEDULE_ATTEMPT_FAILURE,
         );
     }
 
@@ -201,10 +225,31 @@ impl Queue {
         }
     }
 
+    /// Returns a popped pod whose binding conflicted with that of another scheduler: it is tried again once that one was
+    /// seen and [`Self::end_backoff`] is called, at the latest after a short backoff.
+    pub fn wait_for_changes(&mut self, key: &Key, now: Timestamp) {
+        let until = later(now, self.backoff_config.duration(1));
+        self.unlink(key);
+        let state = QueueState::Backoff {
+            until,
+            is_error: true,
+        };
+        self.enqueue(key, state, EventLabel::SCHEDULE_ATTEMPT_FAILURE);
+    }
+
+    /// Makes a pod in backoff active.
+    pub fn end_backoff(&mut self, key: &Key) {
+        let state = self.entries.get(key).map(|entry| entry.state);
+        if matches!(state, Some(QueueState::Backoff { .. })) {
+            self.unlink(key);
+            self.activate(key, EventLabel::BACKOFF_COMPLETE);
+        }
+    }
+
     /// Returns a popped pod to be tried again at once.
     pub fn requeue_active(&mut self, key: &Key) {
         self.unlink(key);
-        self.activate(key);
+        self.activate(key, EventLabel::SCHEDULE_ATTEMPT_FAILURE);
     }
 
     /// The newest version of a queued pod.
@@ -226,17 +271,23 @@ impl Queue {
             return;
         }
         self.in_flight.record(event, change);
-        let candidates = plugins
+        let sets: Vec<&HashSet<Key>> = plugins
             .iter()
             .filter_map(|plugin| self.rejected_by.get(plugin))
-            .flatten();
-        let candidates: HashSet<Key> = candidates.cloned().collect();
-        for key in candidates {
-            let may_help = self.hint(&self.entries[&key], event, change) == QueueingHint::Queue;
-            if may_help {
-                self.unlink(&key);
-                self.move_to_backoff(&key, now);
-            }
+            .filter(|keys| !keys.is_empty())
+            .collect();
+        let mut helped: Vec<Key> = Vec::new();
+        for (position, keys) in sets.iter().enumerate() {
+            // A pod that several plugins rejected is looked at once.
+            let first = keys
+                .iter()
+                .filter(|key| !sets[..position].iter().any(|earlier| earlier.contains(*key)));
+            let may_help = |key: &&Key| self.hint(&self.entries[*key], event, change) == QueueingHint::Queue;
+            helped.extend(first.filter(may_help).cloned());
+        }
+        for key in helped {
+            self.unlink(&key);
+            self.move_to_backoff(&key, now, event.label());
         }
     }
 
@@ -247,8 +298,12 @@ impl Queue {
                 break;
             }
             let key = key.clone();
+            let event = match self.entries[&key].state {
+                QueueState::Unschedulable { .. } => EventLabel::UNSCHEDULABLE_TIMEOUT,
+                _ => EventLabel::BACKOFF_COMPLETE,
+            };
             self.unlink(&key);
-            self.activate(&key);
+            self.activate(&key, event);
         }
     }
 
@@ -287,7 +342,7 @@ impl Queue {
         self.arrivals += 1;
         let key = pod.key.clone();
         self.entries.insert(key.clone(), Entry::new(pod, self.arrivals));
-        self.activate(&key);
+        self.activate(&key, EventLabel::UNSCHEDULED_POD_ADD);
     }
 
     fn set_pod(&mut self, key: &Key, pod: Arc<PodInfo>) {
@@ -311,7 +366,7 @@ impl Queue {
             QueueState::InFlight { .. } => self.in_flight.record(event, &change),
             _ if self.hint(&self.entries[key], event, &change) == QueueingHint::Queue => {
                 self.unlink(key);
-                self.move_to_backoff(key, now);
+                self.move_to_backoff(key, now, event.label());
             }
             _ => {}
         }
@@ -327,17 +382,22 @@ impl Queue {
         let Some(profile) = self.profiles.find(&entry.pod.spec.scheduler) else {
             return QueueingHint::Skip;
         };
+        if entry.unschedulable_plugins.contains(EXTENDER) {
+            return QueueingHint::Queue;
+        }
         let mut plugins = profile.enqueue.iter();
         let helps = plugins.any(|plugin| {
             entry.unschedulable_plugins.contains(plugin.name())
                 && self.profiles.is_registered(plugin.name(), event)
-                && plugin.queueing_hint(&entry.pod, event, change) == QueueingHint::Queue
+                && self.metrics.timed_hint(plugin.name(), event.label(), || {
+                    plugin.queueing_hint(&entry.pod, event, change)
+                }) == QueueingHint::Queue
         });
         QueueingHint::queue_if(helps)
     }
 
     /// Activates a pod once its backoff is over; at once if it waited for something outside.
-    fn move_to_backoff(&mut self, key: &Key, now: Timestamp) {
+    fn move_to_backoff(&mut self, key: &Key, now: Timestamp, event: EventLabel) {
         let Some(entry) = self.entries.get(key) else {
             return;
         };
@@ -346,39 +406,46 @@ impl Queue {
             self.backoff_config.duration(entry.unschedulable_count),
         );
         match until <= now || !entry.pending_plugins.is_empty() {
-            true => self.activate(key),
-            false => self.put(
-                key,
-                QueueState::Backoff {
-                    until,
-                    is_error: false,
-                },
-            ),
+            true => self.activate(key, event),
+            false => {
+                let is_error = false;
+                self.enqueue(key, QueueState::Backoff { until, is_error }, event);
+            }
         }
     }
 
     /// Makes an unlinked pod active, unless a PreEnqueue plugin holds it back.
-    fn activate(&mut self, key: &Key) {
-        let Some(entry) = self.entries.get(key) else {
+    fn activate(&mut self, key: &Key, event: EventLabel) {
+        let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        let profile = self.profiles.find(&entry.pod.spec.scheduler);
-        let mut plugins = profile.into_iter().flat_map(|profile| &profile.pre_enqueue);
-        let is_gated = plugins.any(|plugin| plugin.pre_enqueue(&entry.pod).is_err());
+        let gate = find_gate(&self.profiles, &entry.pod);
+        if let Some(plugin) = gate
+            && entry.unschedulable_plugins.insert(plugin)
+        {
+            let profile = &entry.pod.spec.scheduler;
+            self.metrics.count_unschedulable([&plugin], profile, 1);
+        }
         self.unlink(key);
-        self.put(
-            key,
-            if is_gated {
-                QueueState::Gated
-            } else {
-                QueueState::Active
-            },
-        );
+        let state = match gate {
+            Some(_) => QueueState::Gated,
+            None => QueueState::Active,
+        };
+        self.enqueue(key, state, event);
     }
 
     fn put_unschedulable(&mut self, key: &Key, now: Timestamp) {
         let until = later(now, MAX_UNSCHEDULABLE_WAIT);
-        self.put(key, QueueState::Unschedulable { until });
+        let event = EventLabel::SCHEDULE_ATTEMPT_FAILURE;
+        self.enqueue(key, QueueState::Unschedulable { until }, event);
+    }
+
+    /// Puts an unlinked entry into a state, and counts that.
+    fn enqueue(&mut self, key: &Key, state: QueueState, event: EventLabel) {
+        if let Some(queue) = state.queue() {
+            self.metrics.pod_queued(queue, event);
+        }
+        self.put(key, state);
     }
 
     /// Puts an unlinked entry into a state.
@@ -436,6 +503,20 @@ impl Queue {
         }
         entry.state = QueueState::InFlight { start: u64::MAX };
     }
+}
+
+/// The PreEnqueue plugin that holds the pod back.
+fn find_gate(profiles: &Profiles, pod: &PodInfo) -> Option<&'static str> {
+    let profile = profiles.find(&pod.spec.scheduler)?;
+    let status = |gate: &Option<_>| match gate {
+        Some(_) => StatusCode::Rejected(Code::UnschedulableAndUnresolvable),
+        None => StatusCode::Success,
+    };
+    profile.recorder.timed(ExtensionPoint::PreEnqueue, status, || {
+        let mut plugins = profile.pre_enqueue.iter();
+        let gate = plugins.find(|plugin| plugin.pre_enqueue(pod).is_err());
+        gate.map(|plugin| plugin.name())
+    })
 }
 
 fn sort_key(profiles: &Profiles, pod: &PodInfo) -> i64 {

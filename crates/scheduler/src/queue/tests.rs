@@ -1,8 +1,11 @@
 //! Rows for the order, the waits and the events.
 
+use setpoint_api::SystemClock;
+
 use super::*;
 use crate::fixtures;
 use crate::framework::{ActionType, Handle};
+use crate::metrics::Metrics;
 use crate::plugins::default_profile;
 use crate::state::{NodeChange, NodeProperties};
 
@@ -209,4 +212,84 @@ fn a_new_pod_under_an_old_name_starts_afresh() {
     other.uid = "other".into();
     queue.update(Arc::new(other), at(0));
     check_pops(&mut queue, 0, &["a"]);
+}
+
+/// The samples of a metric in the text, without its name.
+fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
+    let text = metrics.to_text();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    lines.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn metrics_name_the_event_that_brings_a_pod_into_a_queue() {
+    let metrics = Metrics::new(Arc::new(SystemClock::new()));
+    let mut queue = queue().with_metrics(metrics.events.clone());
+    queue.update(pod("a"), at(0));
+    queue.update(pod("b"), at(0));
+    check_pops(&mut queue, 0, &["a", "b"]);
+    reject(&mut queue, "a", 0);
+    queue.retry(&key("b"), at(0));
+    queue.flush_due(at(2));
+    add_node(&mut queue, 10);
+    assert_eq!(
+        samples(&metrics, "scheduler_queue_incoming_pods_total"),
+        [
+            "{event=\"BackoffComplete\",queue=\"active\"} 1",
+            "{event=\"NodeAdd\",queue=\"active\"} 1",
+            "{event=\"UnscheduledPodAdd\",queue=\"active\"} 2",
+            "{event=\"ScheduleAttemptFailure\",queue=\"backoff\"} 1",
+            "{event=\"ScheduleAttemptFailure\",queue=\"unschedulable\"} 1",
+        ]
+    );
+    let hints = samples(
+        &metrics,
+        "scheduler_queueing_hint_execution_duration_seconds_count",
+    );
+    assert_eq!(
+        hints,
+        ["{event=\"NodeAdd\",hint=\"Queue\",plugin=\"NodeResourcesFit\"} 1"]
+    );
+}
+
+#[tokio::test]
+async fn a_rejected_pod_is_counted_for_its_plugins_until_it_is_tried_again_or_removed() {
+    let metrics = Metrics::default();
+    let mut queue = queue().with_metrics(metrics.events.clone());
+    let check = |expected: &str| {
+        let all = samples(&metrics, "scheduler_unschedulable_pods");
+        assert_eq!(all.join(" "), expected);
+    };
+    for name in ["a", "b"] {
+        queue.update(pod(name), at(0));
+    }
+    check_pops(&mut queue, 0, &["a", "b"]);
+    check("");
+    reject(&mut queue, "a", 0);
+    reject(&mut queue, "b", 0);
+    let labels = "{plugin=\"NodeResourcesFit\",profile=\"default-scheduler\"}";
+    check(&format!("{labels} 2"));
+    queue.remove(&key("b"));
+    check(&format!("{labels} 1"));
+    add_node(&mut queue, 10);
+    check(&format!("{labels} 1"));
+    check_pops(&mut queue, 10, &["a"]);
+    check(&format!("{labels} 0"));
+}
+
+#[test]
+fn a_pod_whose_binding_conflicted_is_tried_once_changes_were_seen_or_after_a_backoff() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    queue.wait_for_changes(&key("a"), at(0));
+    check_pops(&mut queue, 0, &[]);
+    queue.end_backoff(&key("a"));
+    check_pops(&mut queue, 0, &["a"]);
+    queue.wait_for_changes(&key("a"), at(0));
+    queue.flush_due(at(1));
+    check_pops(&mut queue, 1, &["a"]);
+    queue.remove(&key("a"));
+    queue.end_backoff(&key("a"));
+    assert!(queue.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use setpoint_api::{Change, GroupResource};
+use setpoint_api::{Change, GroupResource, Gvr};
 use setpoint_runtime::{Cache, Context};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -12,6 +12,64 @@ use crate::state::ClusterState;
 
 /// Batches of changes that wait for the loop. A watch whose batch finds the channel full waits.
 const CHANNEL_CAPACITY: usize = 64;
+
+/// The resources that the loop and the plugins read, in the versions that they understand.
+const WATCHED: &[(&str, &str, &[&str])] = &[
+    (
+        "",
+        "v1",
+        &[
+            "pods",
+            "nodes",
+            "namespaces",
+            "services",
+            "replicationcontrollers",
+            "persistentvolumes",
+            "persistentvolumeclaims",
+        ],
+    ),
+    ("apps", "v1", &["replicasets", "statefulsets"]),
+    ("policy", "v1", &["poddisruptionbudgets"]),
+    (
+        "storage.k8s.io",
+        "v1",
+        &[
+            "storageclasses",
+            "csinodes",
+            "csidrivers",
+            "csistoragecapacities",
+            "volumeattachments",
+        ],
+    ),
+    (
+        "resource.k8s.io",
+        "v1",
+        &[
+            "resourceclaims",
+            "resourceslices",
+            "deviceclasses",
+            "devicetaintrules",
+        ],
+    ),
+];
+
+/// The resources that a scheduler reads. A process of its own watches those that its server serves.
+pub fn resources_to_watch() -> Vec<Gvr> {
+    let groups = WATCHED.iter();
+    let resources =
+        groups.flat_map(|(group, version, names)| names.iter().map(|name| Gvr::new(group, version, name)));
+    resources.collect()
+}
+
+/// Waits until the caches of all of them have their objects. A scheduler that does not know all volumes, claims or budgets
+/// yet would decide wrongly.
+pub(super) async fn synced(context: &Context) {
+    for resource in resources_to_watch() {
+        if let Ok(cache) = context.cache(&resource.group_resource()) {
+            cache.synced().await;
+        }
+    }
+}
 
 /// Changes of one resource.
 #[derive(Debug)]
@@ -35,6 +93,10 @@ pub(super) fn watch(
         if let Some(cache) = cache {
             tasks.spawn(forward(resource, cache, sender.clone()));
         }
+    }
+    let rules = context.cache(&GroupResource::new("resource.k8s.io", "devicetaintrules"));
+    if let Ok(rules) = rules {
+        tasks.spawn(forward_taint_rules(rules, sender));
     }
     receiver
 }
@@ -84,6 +146,25 @@ async fn forward(resource: EventResource, cache: Arc<Cache>, sender: mpsc::Sende
         while let Ok(batch) = subscription.next().await {
             let changes = Some(batch.changes().to_vec());
             if sender.send(ObjectChanges { resource, changes }).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Reports changes of DeviceTaintRules as changes of the devices that they taint: any slice may have one.
+async fn forward_taint_rules(rules: Arc<Cache>, sender: mpsc::Sender<ObjectChanges>) {
+    rules.synced().await;
+    loop {
+        let Ok(mut subscription) = rules.subscribe(None) else {
+            return;
+        };
+        while subscription.next().await.is_ok() {
+            let changes = ObjectChanges {
+                resource: EventResource::ResourceSlice,
+                changes: None,
+            };
+            if sender.send(changes).await.is_err() {
                 return;
             }
         }

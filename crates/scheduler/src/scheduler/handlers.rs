@@ -1,11 +1,12 @@
 //! The handlers of the loop: changes of the caches, and outcomes of workers and bindings.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use setpoint_api::{Change, Key, Stored};
+use setpoint_api::{Change, Key, ResourceVersion, Stored};
 use setpoint_runtime::TypedObject;
 
 use super::cluster_events::{ObjectChanges, read_namespaces};
@@ -14,7 +15,9 @@ use super::{Scheduler, TaskOutcome};
 use crate::bind::{AttemptInfo, BindOutcome, BindResult, run_binding_cycle};
 use crate::cycle::Diagnosis;
 use crate::explain::Decision;
-use crate::framework::{ActionType, BindRequest, ClusterEvent, CycleState, EventChange, EventResource};
+use crate::framework::{
+    ActionType, BindRequest, ClusterEvent, CycleState, EventChange, EventLabel, EventResource,
+};
 use crate::metrics::AttemptResult;
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
@@ -28,24 +31,35 @@ const MAX_EVENT_TEXT: usize = 1024;
 // Changes of the caches.
 
 impl Scheduler {
-    pub(super) fn pods_changed(&mut self, changes: &[Change]) {
+    /// Applies changes of pods, after which all of them up to a version are counted.
+    pub(super) fn pods_changed(&mut self, changes: &[Change], version: ResourceVersion) {
+        let metrics = self.planner.metrics.events.clone();
         for change in changes {
-            match change {
+            let began = metrics.start();
+            let event = match change {
                 Change::Deleted { last, .. } => self.pod_deleted(last.key()),
                 Change::Modified { old, new } => self.update_pod(Some(old), new),
                 Change::Added(new) => self.update_pod(None, new),
-            }
+            };
+            metrics.handled(event, began);
+        }
+        self.planner.cluster.write().set_observed(version);
+        for key in std::mem::take(&mut self.conflicted) {
+            self.queue.end_backoff(&key);
         }
     }
 
     pub(super) fn nodes_changed(&mut self, changes: &[Change]) {
+        let metrics = self.planner.metrics.events.clone();
         for change in changes {
+            let began = metrics.start();
             let change = match change.is_deletion() {
                 true => self.planner.cluster.write().remove_node(change.key().name()),
                 false => self.planner.cluster.write().set_node(change.object()),
             };
             if let Some(change) = change {
-                self.node_changed(change);
+                let event = self.node_changed(change);
+                metrics.handled(event.label(), began);
             }
         }
     }
@@ -59,7 +73,9 @@ impl Scheduler {
             let change = EventChange::Object { old: None, new: None };
             return self.move_all(resource, ActionType::ALL, &change);
         };
+        let metrics = self.planner.metrics.events.clone();
         for change in changes {
+            let began = metrics.start();
             if resource == EventResource::Namespace {
                 let labels = (!change.is_deletion()).then(|| change.object().header().labels.clone());
                 self.planner
@@ -73,19 +89,34 @@ impl Scheduler {
                 Change::Deleted { last, .. } => (ActionType::DELETE, Some(last.clone()), None),
             };
             self.move_all(resource, action, &EventChange::Object { old, new });
+            metrics.handled(ClusterEvent::new(resource, action).label(), began);
         }
     }
 
-    pub(super) fn update_pod(&mut self, old: Option<&Arc<Stored>>, object: &Arc<Stored>) {
+    /// Applies a pod as it is now. Returns the event that this is.
+    pub(super) fn update_pod(&mut self, old: Option<&Arc<Stored>>, object: &Arc<Stored>) -> EventLabel {
+        let assigned = |action| ClusterEvent::new(EventResource::AssignedPod, action).label();
         if old.is_some_and(|old| self.is_irrelevant(old, object)) {
-            return;
+            return assigned(ActionType::UPDATE);
         }
+        if old.is_some_and(|old| self.planner.cluster.write().confirm(old, object)) {
+            self.queue.remove(object.key());
+            self.assigned_pod_added(object.key());
+            return assigned(ActionType::ADD);
+        }
+        let is_new = old.is_none();
         let Some(pod) = PodInfo::read(object, &mut self.interner).map(Arc::new) else {
-            return;
+            return assigned(ActionType::UPDATE);
         };
         match pod.needs_scheduling() {
-            true => self.unscheduled_pod_changed(pod),
-            false => self.assigned_pod_changed(pod),
+            true => {
+                self.unscheduled_pod_changed(pod);
+                match is_new {
+                    true => EventLabel::UNSCHEDULED_POD_ADD,
+                    false => EventLabel::UNSCHEDULED_POD_UPDATE,
+                }
+            }
+            false => assigned(self.assigned_pod_changed(pod)),
         }
     }
 
@@ -114,7 +145,8 @@ impl Scheduler {
         }
     }
 
-    fn assigned_pod_changed(&mut self, pod: Arc<PodInfo>) {
+    /// Counts a pod on its node. Returns the action that this is.
+    fn assigned_pod_changed(&mut self, pod: Arc<PodInfo>) -> ActionType {
         self.queue.remove(&pod.key);
         let (old, uses_node) = {
             let mut cluster = self.planner.cluster.write();
@@ -124,23 +156,43 @@ impl Scheduler {
             (old.filter(|_| !was_assumed), pod.uses_node())
         };
         let (action, new) = match (&old, uses_node) {
-            (None, false) => return,
+            (None, false) => return ActionType::UPDATE,
             (None, true) => (ActionType::ADD, Some(pod)),
             (Some(_), false) => (ActionType::DELETE, None),
             (Some(old), true) => (assigned_pod_actions(old, &pod), Some(pod)),
         };
         self.move_all(EventResource::AssignedPod, action, &EventChange::Pod { old, new });
+        action
     }
 
-    fn pod_deleted(&mut self, key: &Key) {
+    /// Handles the event of a pod that was assumed and is bound now.
+    fn assigned_pod_added(&mut self, key: &Key) {
+        let new = self.planner.cluster.read().find_pod(key).cloned();
+        let change = EventChange::Pod { old: None, new };
+        self.move_all(EventResource::AssignedPod, ActionType::ADD, &change);
+    }
+
+    fn pod_deleted(&mut self, key: &Key) -> EventLabel {
         self.queue.remove(key);
         let removed = {
             let mut cluster = self.planner.cluster.write();
             cluster.remove_nomination(key);
             cluster.remove_pod(key)
         };
-        if let Some(old) = removed {
-            self.pod_removed(old);
+        let Some(old) = removed else {
+            return EventLabel::UNSCHEDULED_POD_DELETE;
+        };
+        self.reject_waiting(&old.uid);
+        self.pod_removed(old);
+        ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE).label()
+    }
+
+    /// Ends the wait of a deleted pod for a permission.
+    fn reject_waiting(&self, uid: &str) {
+        for profile in self.planner.profiles.iter() {
+            if let Some(waiting) = profile.waiting_pods.find(uid) {
+                waiting.reject("", "removed");
+            }
         }
     }
 
@@ -152,9 +204,10 @@ impl Scheduler {
         self.move_all(EventResource::AssignedPod, ActionType::DELETE, &change);
     }
 
-    fn node_changed(&mut self, change: NodeChange) {
+    fn node_changed(&mut self, change: NodeChange) -> ClusterEvent {
         let action = node_actions(&change);
         self.move_all(EventResource::Node, action, &EventChange::Node(change));
+        ClusterEvent::new(EventResource::Node, action)
     }
 
     fn move_all(&mut self, resource: EventResource, action: ActionType, change: &EventChange) {
@@ -215,9 +268,14 @@ impl Scheduler {
         let now = self.now();
         let key = &queued.pod.key;
         let result = match attempt {
-            Attempt::Assumed { pod, cycle, choice } => {
+            Attempt::Assumed {
+                pod,
+                cycle,
+                choice,
+                observed,
+            } => {
                 self.decisions.record(Decision::scheduled(now, &pod, &choice));
-                return self.start_binding(queued, pod, cycle);
+                return self.start_binding(queued, pod, cycle, observed);
             }
             Attempt::Superseded => return self.queue.requeue(key, queued.pod.resource_version, now),
             Attempt::Conflicts => return self.queue.requeue_active(key),
@@ -245,7 +303,13 @@ impl Scheduler {
     }
 
     /// Binds the assumed pod in the background.
-    fn start_binding(&mut self, queued: &QueuedPod, pod: Arc<PodInfo>, cycle: CycleState) {
+    fn start_binding(
+        &mut self,
+        queued: &QueuedPod,
+        pod: Arc<PodInfo>,
+        cycle: CycleState,
+        observed: ResourceVersion,
+    ) {
         self.queue.done(&pod.key);
         let Some(profile) = self.planner.profiles.find(&pod.spec.scheduler).cloned() else {
             return;
@@ -254,13 +318,16 @@ impl Scheduler {
             cycle: Arc::new(cycle),
             node: pod.node.clone(),
             pod,
+            observed,
             client: self.context.client.clone(),
+            binding_client: self.binding_client.clone(),
             clock: self.context.clock.clone(),
         };
         let info = AttemptInfo {
             attempts: queued.attempts,
             first_attempt: queued.first_attempt,
         };
+        self.planner.metrics.bindings.fetch_add(1, Ordering::Relaxed);
         self.in_flight.spawn(async move {
             TaskOutcome::Bound(Box::new(run_binding_cycle(profile, request, info).await))
         });
@@ -270,7 +337,7 @@ impl Scheduler {
     fn handle_unschedulable(&mut self, pod: &Arc<PodInfo>, failure: Failure) {
         let now = self.now();
         self.queue.add_unschedulable(&pod.key, &failure.diagnosis, now);
-        let decision = Decision::unschedulable(now, pod, &failure.diagnosis, &self.planner.cluster.read());
+        let decision = Decision::unschedulable(now, pod, &failure, &self.planner.cluster.read());
         self.decisions.record(decision);
         let nominated = failure.nominated_node.map(String::from);
         self.report_failure(pod, "Unschedulable", failure.diagnosis.to_string(), nominated);
@@ -311,6 +378,7 @@ impl Scheduler {
     }
 
     fn binding_ended(&mut self, outcome: &BindOutcome) {
+        self.planner.metrics.bindings.fetch_sub(1, Ordering::Relaxed);
         let now = self.now();
         let duration = elapsed(outcome.first_attempt, now);
         let result = match &outcome.result {
@@ -323,6 +391,13 @@ impl Scheduler {
             BindResult::Superseded => {
                 self.forget(outcome);
                 return self.queue.requeue(&outcome.key, outcome.resource_version, now);
+            }
+            BindResult::NodeChanged => {
+                self.forget(outcome);
+                self.planner.metrics.conflicts.rejected();
+                self.queue.wait_for_changes(&outcome.key, now);
+                self.conflicted.push(outcome.key.clone());
+                return;
             }
             BindResult::Rejected(rejection) => {
                 self.forget(outcome);
@@ -337,10 +412,10 @@ impl Scheduler {
                 );
                 AttemptResult::Error
             }
-            BindResult::Failed(status) => {
-                tracing::warn!(pod = %outcome.key, node = %outcome.node, %status, "binding failed");
+            BindResult::Failed(message) => {
+                tracing::warn!(pod = %outcome.key, node = %outcome.node, message, "binding failed");
                 self.forget(outcome);
-                self.queue.retry(&outcome.key, now);
+                self.handle_rejected_binding(outcome, message.clone(), None);
                 AttemptResult::Error
             }
         };
@@ -349,6 +424,8 @@ impl Scheduler {
             .attempt_ended(&outcome.scheduler, result, duration);
     }
 
+    /// Returns the pod to the queue and reports why it is not bound. Its nominated node, which may have been written before
+    /// PreBind, is cleared: the next attempt may choose another.
     fn handle_rejected_binding(
         &mut self,
         outcome: &BindOutcome,
@@ -367,7 +444,7 @@ impl Scheduler {
         }
         let pod = self.queue.find(&outcome.key).cloned();
         if let Some(pod) = pod.filter(|pod| pod.uid == outcome.uid) {
-            self.report_failure(&pod, reason, message, None);
+            self.report_failure(&pod, reason, message, Some(String::new()));
         }
     }
 
@@ -382,6 +459,17 @@ impl Scheduler {
         };
         if let Some(old) = removed {
             self.pod_removed(old);
+        }
+        self.restore_entry(outcome);
+    }
+
+    /// Queues the pod if the queue was built again while it was being bound.
+    fn restore_entry(&mut self, outcome: &BindOutcome) {
+        let object = self.pods.find(&outcome.key);
+        if let Some(object) = object.filter(|object| object.uid() == outcome.uid)
+            && self.queue.find(&outcome.key).is_none()
+        {
+            self.update_pod(None, &object);
         }
     }
 

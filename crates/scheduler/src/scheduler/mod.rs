@@ -6,36 +6,42 @@
 
 mod cluster_events;
 mod config;
+mod extended_cycle;
 mod handlers;
 pub mod planner;
+mod post_filter;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use setpoint_api::{Change, Clock, off_worker};
+use setpoint_api::{Change, Clock, Key, ResourceVersion, off_worker};
 use setpoint_runtime::manager::RunnableFuture;
-use setpoint_runtime::{Cache, Context, Error, Object, Subscription};
+use setpoint_runtime::{Cache, Client, Context, Error, Object, Snapshot, Subscription};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use cluster_events::ObjectChanges;
+pub use cluster_events::resources_to_watch;
 pub use config::{Config, DEFAULT_NAME};
+use extended_cycle::ObjectCaches;
 use planner::{Attempt, Planner};
 
 use crate::bind::BindOutcome;
 use crate::explain::Decisions;
 use crate::framework::Handle;
-use crate::pod_info::SpecInterner;
+use crate::metrics::Metrics;
+use crate::pod_info::{PodInfo, SpecInterner};
 use crate::queue::{Queue, QueuedPod};
-use crate::state::ClusterState;
 
 /// The field manager of what the scheduler writes, as Kubernetes derives it from the user agent of kube-scheduler.
 const FIELD_MANAGER: &str = "kube-scheduler";
 
-/// Limit of concurrent bindings and status updates; at the limit the loop waits for one to finish.
+/// Limit of concurrent bindings and status updates, without those of pods that wait for a permission; at the limit the loop
+/// waits for one to finish.
 const MAX_IN_FLIGHT: usize = 512;
 /// Limit of pods that a worker plans before the loop applies changes again.
 const MAX_BATCH: usize = 64;
@@ -53,6 +59,10 @@ struct Scheduler {
     /// The workers that plan nothing now.
     idle_workers: Vec<usize>,
     in_flight: JoinSet<TaskOutcome>,
+    /// Posts Bindings under a field manager that no other scheduler has.
+    binding_client: Client,
+    /// The pods whose binding conflicted with that of another scheduler, until that one is seen.
+    conflicted: Vec<Key>,
     decisions: Arc<Decisions>,
 }
 
@@ -73,7 +83,8 @@ enum TaskOutcome {
 /// An event that wakes the loop.
 enum LoopEvent {
     Stopped,
-    Pods(Vec<Change>),
+    /// Changes of pods, and the version up to which all have been delivered.
+    Pods(Vec<Change>, ResourceVersion),
     Nodes(Vec<Change>),
     /// Changes of the other resources that plugins registered.
     Objects(ObjectChanges),
@@ -103,26 +114,31 @@ pub fn run(context: Context, config: Config, stop: CancellationToken) -> Runnabl
 async fn schedule_all(context: Context, config: Config, stop: CancellationToken) -> Result<(), Error> {
     let pods = context.cache(&Pod::resource().group_resource())?;
     let nodes = context.cache(&Node::resource().group_resource())?;
-    let profiles = config.build_profiles(&Handle::new(context.caches.clone()))?;
+    let metrics = Arc::new(Metrics::new(context.clock.clone()));
+    let handle = Handle::new(context.caches.clone());
+    let profiles = config.build_profiles(&handle, &metrics, &context.clock)?;
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        () = async { tokio::join!(pods.synced(), nodes.synced()); } => {}
+        () = cluster_events::synced(&context) => {}
     }
     let profiles = Arc::new(profiles);
-    let planner = Arc::new(Planner::new(profiles.clone(), config.workers()));
-    let metrics = planner.metrics.clone();
+    let planner = Planner::new(profiles.clone(), config.workers()).with_metrics(metrics.clone());
+    let planner = Arc::new(planner);
+    let events = metrics.events.clone();
     context.metrics.include(move || metrics.to_text());
     let mut watches = JoinSet::new();
     let objects = cluster_events::watch(&context, &profiles, &mut watches);
     let scheduler = Scheduler {
-        queue: Queue::new(profiles, config.backoff),
+        queue: Queue::new(profiles, config.backoff).with_metrics(events),
         idle_workers: (0..planner.workers()).collect(),
+        binding_client: context.client.with_field_manager(&unique_field_manager()),
         context,
         planner,
         pods,
         nodes,
         interner: SpecInterner::default(),
         in_flight: JoinSet::new(),
+        conflicted: Vec::new(),
         decisions: config.explainer.decisions().clone(),
     };
     config.explainer.attach(&scheduler.planner);
@@ -140,14 +156,17 @@ impl Scheduler {
             self.update_metrics();
             match self.wait(&mut subscriptions, &stop).await {
                 LoopEvent::Stopped => break,
-                LoopEvent::Pods(changes) => self.pods_changed(&changes),
+                LoopEvent::Pods(changes, version) => self.pods_changed(&changes, version),
                 LoopEvent::Nodes(changes) => self.nodes_changed(&changes),
                 LoopEvent::Objects(changes) => self.objects_changed(&changes),
                 LoopEvent::TaskFinished(finished) => {
                     finished.into_iter().for_each(|one| self.task_finished(one))
                 }
                 LoopEvent::TimerElapsed => self.queue.flush_due(self.now()),
-                LoopEvent::Lagged => (subscriptions.pods, subscriptions.nodes) = self.read_all(&config),
+                LoopEvent::Lagged => {
+                    self.finish_plans().await;
+                    (subscriptions.pods, subscriptions.nodes) = self.read_all(&config);
+                }
             }
         }
         self.in_flight.shutdown().await;
@@ -157,18 +176,37 @@ impl Scheduler {
         self.context.clock.now()
     }
 
+    /// Waits until no worker plans: none may see a state that is not complete yet.
+    async fn finish_plans(&mut self) {
+        while self.idle_workers.len() < self.planner.workers() {
+            match self.in_flight.join_next().await {
+                Some(ended) => ended.into_iter().for_each(|one| self.task_finished(one)),
+                None => return,
+            }
+        }
+    }
+
     /// Lists everything again, and subscribes to the changes from there.
     fn read_all(&mut self, config: &Config) -> (Subscription, Subscription) {
         let (mut pods, mut nodes) = (subscribe(&self.pods), subscribe(&self.nodes));
-        *self.planner.cluster.write() = ClusterState::default();
-        self.queue = Queue::new(self.planner.profiles.clone(), config.backoff);
+        let all_pods = pods
+            .initial
+            .take()
+            .expect("a subscription from now has a snapshot");
+        {
+            let mut cluster = self.planner.cluster.write();
+            *cluster = cluster.replacement(|assumed| is_unbound(&all_pods, assumed));
+        }
+        let events = self.planner.metrics.events.clone();
+        self.queue = Queue::new(self.planner.profiles.clone(), config.backoff).with_metrics(events);
         cluster_events::read_namespaces(&self.context, &mut self.planner.cluster.write());
         for node in nodes.initial.take().iter().flat_map(|all| all.iter()) {
             self.planner.cluster.write().set_node(node);
         }
-        for pod in pods.initial.take().iter().flat_map(|all| all.iter()) {
+        for pod in all_pods.iter() {
             self.update_pod(None, pod);
         }
+        self.planner.cluster.write().set_observed(all_pods.version);
         (pods, nodes)
     }
 
@@ -186,7 +224,7 @@ impl Scheduler {
                 batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Nodes(batch.changes().to_vec()))
             }
             batch = subscriptions.pods.next() => {
-                batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Pods(batch.changes().to_vec()))
+                batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Pods(batch.changes().to_vec(), batch.version))
             }
             Some(changes) = subscriptions.objects.recv() => LoopEvent::Objects(changes),
             () = sleep(clock, due) => LoopEvent::TimerElapsed,
@@ -195,7 +233,8 @@ impl Scheduler {
 
     /// Gives each idle worker its share of the pods that can be tried now.
     fn start_workers(&mut self) {
-        while self.in_flight.len() < MAX_IN_FLIGHT && self.queue.ready() > 0 {
+        let limit = MAX_IN_FLIGHT + self.planner.waiting_pods();
+        while self.in_flight.len() < limit && self.queue.ready() > 0 {
             let share = self.queue.ready().div_ceil(self.idle_workers.len().max(1));
             let Some(worker) = self.idle_workers.pop() else {
                 return;
@@ -204,6 +243,21 @@ impl Scheduler {
             let size = share.min(MAX_BATCH);
             let batch: Vec<QueuedPod> = (0..size).map_while(|_| self.queue.pop(began)).collect();
             let planner = self.planner.clone();
+            if planner.has_extenders() {
+                let objects = ObjectCaches {
+                    pods: self.pods.clone(),
+                    nodes: self.nodes.clone(),
+                };
+                self.in_flight.spawn(async move {
+                    let attempts = planner.attempt_all_extended(batch, &objects).await;
+                    TaskOutcome::Planned {
+                        worker,
+                        began,
+                        attempts,
+                    }
+                });
+                continue;
+            }
             self.in_flight.spawn(async move {
                 let evaluations = batch.len() * planner.cluster.read().len();
                 let attempts = match evaluations < OFF_WORKER_EVALUATIONS {
@@ -229,6 +283,20 @@ impl Scheduler {
         metrics.in_flight_events = self.queue.in_flight_events();
         (metrics.nodes, metrics.pods) = (nodes, pods);
     }
+}
+
+/// A field manager that no other scheduler has, in this process or in another.
+fn unique_field_manager() -> String {
+    format!(
+        "{FIELD_MANAGER}-{:016x}",
+        RandomState::new().hash_one(FIELD_MANAGER)
+    )
+}
+
+/// Whether the pod exists without a node: its binding is under way, or was committed after the list.
+fn is_unbound(pods: &Snapshot, assumed: &PodInfo) -> bool {
+    let pod = pods.find(&assumed.key).filter(|pod| pod.uid() == assumed.uid);
+    pod.is_some_and(|pod| pod.field("spec.nodeName").is_none_or(str::is_empty))
 }
 
 fn subscribe(cache: &Arc<Cache>) -> Subscription {

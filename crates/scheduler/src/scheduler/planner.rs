@@ -4,23 +4,26 @@
 //! node changed since it was seen, or anything else that the plan depends on, the pod is filtered again on that one node. A
 //! plan that no longer holds is a conflict, and the pod is planned again. No lock is held across an `.await`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use compact_str::CompactString;
 use parking_lot::{Mutex, RwLock};
+use setpoint_api::ResourceVersion;
 
 use crate::cycle::{
     Diagnosis, Plan, PlanError, Rotation, SignatureCache, Statistics, fits_node, plan_cached,
 };
-use crate::framework::{CycleState, PostFilterAction, PostFilterInput, Profile, Profiles, Rejection};
-use crate::metrics::Metrics;
+use crate::framework::{CycleState, PermitResult, PostFilterAction, Profile, Profiles, Rejection};
+use crate::metrics::{ExtensionPoint, Metrics, StatusCode};
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
 use crate::state::{ClusterState, NodeIndex};
 
 /// Attempts to plan a pod whose plans conflict, before other pods go first.
-const MAX_CONFLICTS: usize = 8;
+pub(super) const MAX_CONFLICTS: usize = 8;
 
 /// What the workers share.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub enum Attempt {
         pod: Arc<PodInfo>,
         cycle: CycleState,
         choice: Choice,
+        /// The version of the pods by which the node was selected.
+        observed: ResourceVersion,
     },
     /// No node fits.
     Unschedulable(Box<Failure>),
@@ -59,15 +64,26 @@ pub struct Choice {
     pub statistics: Statistics,
     /// The weighted scores of the node by plugin.
     pub scores: Vec<(&'static str, i64)>,
+    /// The state's sequence when the cycle began.
+    pub cluster_sequence: u64,
 }
 
 /// Why no node fits, and what is done about it.
 #[derive(Debug)]
 pub struct Failure {
     pub diagnosis: Diagnosis,
+    /// The state's sequence when the cycle began.
+    pub cluster_sequence: u64,
     /// The node that the pod is nominated to; `Some("")` clears the nomination.
     pub nominated_node: Option<CompactString>,
     pub action: Option<PostFilterAction>,
+}
+
+/// A plan that was committed.
+struct CommittedPlan {
+    pod: Arc<PodInfo>,
+    cycle: CycleState,
+    observed: ResourceVersion,
 }
 
 /// Why a plan was not committed.
@@ -92,9 +108,23 @@ impl Planner {
         }
     }
 
+    /// The same planner with these metrics.
+    pub(crate) fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
     /// The number of workers.
     pub fn workers(&self) -> usize {
         self.caches.len()
+    }
+
+    /// The number of assumed pods that Permit plugins let wait. All profiles share them.
+    pub(crate) fn waiting_pods(&self) -> usize {
+        self.profiles
+            .iter()
+            .map(|profile| profile.waiting_pods.len())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Plans that did not hold at their commit: those whose pod still fitted the node, and those that were planned again.
@@ -122,26 +152,47 @@ impl Planner {
                 Ok(plan) => plan,
                 Err(error) => return self.handle_plan_error(profile, pod, error),
             };
-            let node = plan.node;
-            let choice = Choice {
-                statistics: plan.statistics,
-                scores: plan.scores.clone(),
-            };
-            match self.commit(profile, pod, plan) {
-                Ok((pod, cycle)) => return Attempt::Assumed { pod, cycle, choice },
-                Err(CommitError::Superseded) => return Attempt::Superseded,
-                Err(CommitError::Conflict) => self.metrics.conflicts.replanned(),
-                Err(CommitError::Rejected(rejection)) => return rejected_on_node(node, rejection),
+            if let Some(attempt) = self.try_commit(profile, pod, plan) {
+                return attempt;
             }
         }
         Attempt::Conflicts
     }
 
-    fn plan(&self, profile: &Profile, pod: &PodInfo, cache: &mut SignatureCache) -> Result<Plan, PlanError> {
-        let rotation = Rotation {
+    /// Commits the plan; `None` if it no longer holds, and the pod has to be planned again.
+    pub(super) fn try_commit(&self, profile: &Profile, pod: &PodInfo, plan: Plan) -> Option<Attempt> {
+        let (node, sequence) = (plan.node, plan.cluster_sequence);
+        let choice = Choice {
+            statistics: plan.statistics,
+            scores: plan.scores.clone(),
+            cluster_sequence: plan.cluster_sequence,
+        };
+        match self.commit(profile, pod, plan) {
+            Ok(committed) => Some(Attempt::Assumed {
+                pod: committed.pod,
+                cycle: committed.cycle,
+                choice,
+                observed: committed.observed,
+            }),
+            Err(CommitError::Superseded) => Some(Attempt::Superseded),
+            Err(CommitError::Conflict) => {
+                self.metrics.conflicts.replanned();
+                None
+            }
+            Err(CommitError::Rejected(rejection)) => Some(rejected_on_node((node, sequence), rejection)),
+        }
+    }
+
+    /// The rotation of the next cycle.
+    pub(super) fn next_rotation(&self) -> Rotation {
+        Rotation {
             start: self.start.load(Ordering::Relaxed),
             turn: self.turn.fetch_add(1, Ordering::Relaxed),
-        };
+        }
+    }
+
+    fn plan(&self, profile: &Profile, pod: &PodInfo, cache: &mut SignatureCache) -> Result<Plan, PlanError> {
+        let rotation = self.next_rotation();
         let cluster = self.cluster.read();
         let planned = plan_cached(profile, pod, &cluster, rotation, cache);
         let evaluated = match &planned {
@@ -156,12 +207,7 @@ impl Planner {
     }
 
     /// Assumes the pod on the node, if the plan still holds.
-    fn commit(
-        &self,
-        profile: &Profile,
-        pod: &PodInfo,
-        plan: Plan,
-    ) -> Result<(Arc<PodInfo>, CycleState), CommitError> {
+    fn commit(&self, profile: &Profile, pod: &PodInfo, plan: Plan) -> Result<CommittedPlan, CommitError> {
         let mut cluster = self.cluster.write();
         if cluster.contains(&pod.key, &pod.uid) {
             return Err(CommitError::Superseded);
@@ -178,7 +224,16 @@ impl Planner {
         let assumed = Arc::new(pod.assigned_to(&name));
         cluster.assume(assumed.clone());
         match reserve(profile, &mut cycle, &assumed, &name) {
-            Ok(()) => Ok((assumed, cycle)),
+            Ok(timeouts) => {
+                if !timeouts.is_empty() {
+                    profile.waiting_pods.add(assumed.clone(), timeouts);
+                }
+                Ok(CommittedPlan {
+                    pod: assumed,
+                    cycle,
+                    observed: cluster.observed(),
+                })
+            }
             Err(rejection) => {
                 cluster.remove_pod(&pod.key);
                 Err(CommitError::Rejected(rejection))
@@ -186,7 +241,12 @@ impl Planner {
         }
     }
 
-    fn handle_plan_error(&self, profile: &Profile, pod: &Arc<PodInfo>, error: PlanError) -> Attempt {
+    pub(super) fn handle_plan_error(
+        &self,
+        profile: &Profile,
+        pod: &Arc<PodInfo>,
+        error: PlanError,
+    ) -> Attempt {
         match error {
             PlanError::NoNodes => Attempt::Failed {
                 message: "no nodes available to schedule pods".to_owned(),
@@ -197,55 +257,15 @@ impl Planner {
                 is_rejected: false,
             },
             PlanError::Unfit(unfit) => {
-                let mut failure = self.post_filter(profile, pod, unfit.diagnosis, &unfit.cycle);
+                let mut failure = self.post_filter(profile, pod, *unfit);
                 self.nominate(pod, &mut failure);
                 Attempt::Unschedulable(Box::new(failure))
             }
         }
     }
 
-    /// Runs the PostFilter plugins: the first that succeeds ends the list.
-    fn post_filter(
-        &self,
-        profile: &Profile,
-        pod: &Arc<PodInfo>,
-        mut diagnosis: Diagnosis,
-        cycle: &CycleState,
-    ) -> Failure {
-        let cluster = self.cluster.read();
-        let mut messages: Vec<String> = Vec::new();
-        let mut failure = Failure {
-            diagnosis: Diagnosis::default(),
-            nominated_node: profile.post_filter.is_empty().then(CompactString::default),
-            action: None,
-        };
-        for plugin in &profile.post_filter {
-            let result = plugin.post_filter(&PostFilterInput {
-                profile,
-                cycle,
-                pod,
-                cluster: &cluster,
-                diagnosis: &diagnosis,
-            });
-            if let Some(victims) = result.victims {
-                self.metrics.preempted(victims);
-            }
-            failure.nominated_node = result.nominated_node.or(failure.nominated_node);
-            failure.action = result.action.or(failure.action);
-            if result.is_successful {
-                messages = vec![result.message];
-                break;
-            }
-            messages.push(result.message);
-        }
-        messages.retain(|message| !message.is_empty());
-        diagnosis.post_filter_message = messages.join(", ");
-        failure.diagnosis = diagnosis;
-        failure
-    }
-
     /// Counts the pod on its nominated node, so that no pod of lower priority takes what preemption frees.
-    fn nominate(&self, pod: &Arc<PodInfo>, failure: &mut Failure) {
+    pub(super) fn nominate(&self, pod: &Arc<PodInfo>, failure: &mut Failure) {
         match failure.nominated_node.as_deref() {
             Some("") => self.cluster.write().remove_nomination(&pod.key),
             Some(node) => self.cluster.write().nominate(pod.clone(), node),
@@ -254,23 +274,27 @@ impl Planner {
     }
 }
 
-/// Runs the Reserve and Permit plugins; after a rejection, all reservations are taken back.
-fn reserve(profile: &Profile, cycle: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
-    let mut reserved = Ok(());
-    for plugin in &profile.reserve {
-        reserved = plugin
-            .reserve(cycle, pod, node)
-            .map_err(|rejection| rejection.by(plugin.name()));
-        if reserved.is_err() {
-            break;
-        }
-    }
+/// Runs the Reserve and Permit plugins; after a rejection, all reservations are taken back. Returns the plugins that let the
+/// pod wait, and how long.
+fn reserve(
+    profile: &Profile,
+    cycle: &mut CycleState,
+    pod: &PodInfo,
+    node: &str,
+) -> Result<BTreeMap<&'static str, Duration>, Rejection> {
+    let recorder = &profile.recorder;
+    let reserved = recorder.timed(ExtensionPoint::Reserve, StatusCode::of, || {
+        profile.reserve.iter().try_for_each(|plugin| {
+            let began = recorder.start_if(cycle.is_sampled());
+            let result = plugin.reserve(cycle, pod, node);
+            let (point, status) = (ExtensionPoint::Reserve, StatusCode::of(&result));
+            recorder.observe_plugin(point, plugin.name(), status, began);
+            result.map_err(|rejection| rejection.by(plugin.name()))
+        })
+    });
     let permitted = reserved.and_then(|()| {
-        let mut plugins = profile.permit.iter();
-        plugins.try_for_each(|plugin| {
-            plugin
-                .permit(cycle, pod, node)
-                .map_err(|rejection| rejection.by(plugin.name()))
+        recorder.timed(ExtensionPoint::Permit, StatusCode::of, || {
+            permit(profile, cycle, pod, node)
         })
     });
     if permitted.is_err() {
@@ -279,15 +303,39 @@ fn reserve(profile: &Profile, cycle: &mut CycleState, pod: &PodInfo, node: &str)
     permitted
 }
 
+fn permit(
+    profile: &Profile,
+    cycle: &CycleState,
+    pod: &PodInfo,
+    node: &str,
+) -> Result<BTreeMap<&'static str, Duration>, Rejection> {
+    let mut timeouts = BTreeMap::new();
+    for plugin in &profile.permit {
+        let name = plugin.name();
+        let began = profile.recorder.start_if(cycle.is_sampled());
+        let result = plugin.permit(cycle, pod, node);
+        let (point, status) = (ExtensionPoint::Permit, StatusCode::of(&result));
+        profile.recorder.observe_plugin(point, name, status, began);
+        if let PermitResult::Wait(timeout) = result.map_err(|rejection| rejection.by(name))? {
+            timeouts.insert(name, timeout);
+        }
+    }
+    Ok(timeouts)
+}
+
 /// Takes all reservations back, the last one first.
 pub(crate) fn unreserve(profile: &Profile, cycle: &mut CycleState, pod: &PodInfo, node: &str) {
-    for plugin in profile.reserve.iter().rev() {
-        plugin.unreserve(cycle, pod, node);
-    }
+    profile
+        .recorder
+        .timed(ExtensionPoint::Unreserve, StatusCode::success, || {
+            for plugin in profile.reserve.iter().rev() {
+                plugin.unreserve(cycle, pod, node);
+            }
+        });
 }
 
 /// The attempt of a pod that a plugin rejected on the node that was chosen for it.
-fn rejected_on_node(node: NodeIndex, rejection: Rejection) -> Attempt {
+fn rejected_on_node((node, cluster_sequence): (NodeIndex, u64), rejection: Rejection) -> Attempt {
     if !rejection.is_rejected() {
         return Attempt::Failed {
             message: rejection.to_string(),
@@ -298,6 +346,7 @@ fn rejected_on_node(node: NodeIndex, rejection: Rejection) -> Attempt {
     diagnosis.add(node, rejection);
     Attempt::Unschedulable(Box::new(Failure {
         diagnosis,
+        cluster_sequence,
         nominated_node: Some(CompactString::default()),
         action: None,
     }))

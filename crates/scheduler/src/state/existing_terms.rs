@@ -7,7 +7,8 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 use super::node_table::NodeIndex;
-use super::topology::{CountChange, NamespaceLabels, RelabelFn, TopologyCounts, TopologyTerm};
+use super::topology::{CountChange, NamespaceLabels, TopologyCounts, TopologyTerm};
+use super::topology_column::DomainChanges;
 use crate::pod_info::PodInfo;
 
 /// A term of existing pods.
@@ -59,6 +60,7 @@ impl ExistingTerms {
         let CountChange {
             pod,
             node,
+            domain,
             by,
             sequence,
         } = *change;
@@ -71,7 +73,7 @@ impl ExistingTerms {
             let bucket = self.buckets.entry(name.clone()).or_default();
             let key = existing.term.topology_key.clone();
             let counts = Arc::make_mut(bucket.entry(existing.clone()).or_default());
-            counts.add(&key, node, by);
+            counts.add(node, domain(&key), by);
             counts.set_sequence(sequence);
             if counts.nodes().next().is_none() {
                 bucket.remove(&existing);
@@ -82,16 +84,21 @@ impl ExistingTerms {
         }
     }
 
-    pub(super) fn node_relabeled(&mut self, node: NodeIndex, label: RelabelFn<'_>, sequence: u64) {
+    pub(super) fn node_relabeled(&mut self, node: NodeIndex, changes: &DomainChanges, sequence: u64) {
         for (existing, counts) in self.buckets.values_mut().flatten() {
-            let (old, new) = label(&existing.term.topology_key);
-            if old != new {
+            if let Some((old, new)) = changes.get(&existing.term.topology_key) {
                 let counts = Arc::make_mut(counts);
-                counts.relabel(node, old, new);
+                counts.relabel(node, *old, *new);
                 counts.set_sequence(sequence);
                 self.sequence = sequence;
             }
         }
+    }
+
+    /// Whether a term has this topology key.
+    pub(super) fn uses(&self, topology_key: &str) -> bool {
+        let mut terms = self.buckets.values().flat_map(HashMap::keys);
+        terms.any(|existing| existing.term.topology_key == topology_key)
     }
 }
 

@@ -10,17 +10,22 @@
 //! Start reading at [`ClusterState`], then [`node_table`] and [`topology`].
 
 mod existing_terms;
+mod history;
 mod images;
 mod node_properties;
 mod node_table;
 mod nominated;
 pub mod topology;
+pub mod topology_column;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use compact_str::CompactString;
-use setpoint_api::{Key, Stored};
+use setpoint_api::{Key, ResourceVersion, Stored};
+
+pub use history::PastState;
+use history::{Before, History};
 
 pub use existing_terms::{ExistingTerm, ExistingTerms, TermKind};
 pub use images::ImageStates;
@@ -28,6 +33,7 @@ pub use node_properties::NodeProperties;
 pub use node_table::{NodeCopy, NodeIndex, NodeRef, NodeTable};
 pub use nominated::NominatedPods;
 pub use topology::{NamespaceLabels, NamespaceSet, TopologyCounts, TopologyTerm};
+pub use topology_column::{DomainId, TopologyColumn};
 
 use crate::pod_info::PodInfo;
 
@@ -38,12 +44,18 @@ pub struct ClusterState {
     /// Every pod that uses a node: exactly these are counted.
     pods: HashMap<Key, PodEntry>,
     topology: topology::TopologyIndex,
+    columns: topology_column::TopologyColumns,
     existing_terms: ExistingTerms,
     namespaces: NamespaceLabels,
     images: ImageStates,
     nominated: NominatedPods,
     /// The number of changes.
     sequence: u64,
+    /// The number of the last change of a Node object.
+    nodes_sequence: u64,
+    /// Every pod up to this version is counted.
+    observed: ResourceVersion,
+    history: History,
 }
 
 #[derive(Debug)]
@@ -62,6 +74,23 @@ pub struct NodeChange {
 }
 
 impl ClusterState {
+    /// The state that replaces this one before everything is listed again. Its sequences go on, so that no result of this
+    /// state holds in it. Assumed pods whose binding the list does not show yet are kept: their nodes are used.
+    #[must_use]
+    pub fn replacement(&self, is_pending: impl Fn(&PodInfo) -> bool) -> Self {
+        let mut state = Self {
+            sequence: self.sequence + 1,
+            nodes_sequence: self.sequence + 1,
+            history: History::from(self.sequence + 1),
+            ..Self::default()
+        };
+        let assumed = self.pods.values().filter(|entry| entry.is_assumed);
+        for entry in assumed.filter(|entry| is_pending(&entry.pod)) {
+            state.assume(entry.pod.clone());
+        }
+        state
+    }
+
     pub fn nodes(&self) -> &NodeTable {
         &self.nodes
     }
@@ -90,13 +119,34 @@ impl ClusterState {
         self.sequence
     }
 
-    /// Pods that match a term, counted by topology value and by node. The first use of a term counts all pods.
+    /// The number of the last change of a Node object.
+    pub fn nodes_sequence(&self) -> u64 {
+        self.nodes_sequence
+    }
+
+    /// The version up to which every pod is counted.
+    pub fn observed(&self) -> ResourceVersion {
+        self.observed
+    }
+
+    /// All pods up to this version are counted.
+    pub fn set_observed(&mut self, version: ResourceVersion) {
+        self.observed = version;
+    }
+
+    /// The domain of each node by a topology key.
+    pub fn topology(&self, key: &str) -> Arc<TopologyColumn> {
+        self.columns.column(key, &self.nodes, self.sequence)
+    }
+
+    /// Pods that match a term, counted by domain and by node. The first use of a term counts all pods.
     pub fn matching_pods(&self, term: &TopologyTerm) -> Arc<TopologyCounts> {
         self.topology.counts(term, || {
             let mut counts = TopologyCounts::default();
+            let column = self.topology(&term.topology_key);
             let pods = self.pods.values();
             for entry in pods.filter(|entry| term.matches(&entry.pod, &self.namespaces)) {
-                counts.add(&term.topology_key, self.nodes.node(entry.node), 1);
+                counts.add(entry.node, column.domain(entry.node), 1);
             }
             counts.set_sequence(self.sequence);
             counts
@@ -125,13 +175,19 @@ impl ClusterState {
     /// Nominates a pod to a node, instead of an earlier one. Filters of other pods see both nodes change.
     pub fn nominate(&mut self, pod: Arc<PodInfo>, node: &str) {
         self.remove_nomination(&pod.key);
+        let (key, nomination) = (pod.key.clone(), None);
+        self.history
+            .record(self.sequence, Before::Nomination { key, nomination });
         self.nominated.set(pod, node);
         self.touch(node);
     }
 
     /// Removes the nomination of a pod.
     pub fn remove_nomination(&mut self, key: &Key) {
-        if let Some(node) = self.nominated.remove(key) {
+        if let Some((pod, node)) = self.nominated.remove(key) {
+            let (key, nomination) = (key.clone(), Some((pod, node.clone())));
+            self.history
+                .record(self.sequence, Before::Nomination { key, nomination });
             self.touch(&node);
         }
     }
@@ -191,9 +247,28 @@ impl ClusterState {
         self.put_pod(pod, true);
     }
 
+    /// Confirms the binding of an assumed pod if `new` differs from the version it was assumed by in its node alone: then
+    /// the object need not be decoded. Returns whether that is so.
+    pub fn confirm(&mut self, old: &Stored, new: &Stored) -> bool {
+        let Some(entry) = self.pods.get_mut(new.key()).filter(|entry| entry.is_assumed) else {
+            return false;
+        };
+        let pod = &entry.pod;
+        let node = new.field("spec.nodeName").unwrap_or_default();
+        // A pod is assigned by a Binding only, which changes nothing else that is counted.
+        let is_own =
+            pod.uid == new.uid() && pod.resource_version == old.resource_version() && pod.node == node;
+        let was_bound = old.field("spec.nodeName").is_some_and(|node| !node.is_empty());
+        let is_same = old.header().labels == new.header().labels && !new.header().deleting;
+        entry.is_assumed = !(is_own && !was_bound && is_same);
+        !entry.is_assumed
+    }
+
     /// Removes a pod from its node.
     pub fn remove_pod(&mut self, key: &Key) -> Option<Arc<PodInfo>> {
         let entry = self.pods.remove(key)?;
+        let (key, pod) = (key.clone(), Some(entry.pod.clone()));
+        self.history.record(self.sequence, Before::Pod { key, pod });
         self.sequence += 1;
         self.count(&entry.pod, entry.node, -1);
         self.nodes.remove_pod(entry.node, &entry.pod, self.sequence);
@@ -230,6 +305,8 @@ impl ClusterState {
     fn put_pod(&mut self, pod: Arc<PodInfo>, is_assumed: bool) -> Option<Arc<PodInfo>> {
         let old = self.remove_pod(&pod.key);
         if pod.uses_node() {
+            let key = pod.key.clone();
+            self.history.record(self.sequence, Before::Pod { key, pod: None });
             self.sequence += 1;
             let node = self.nodes.row_of(&pod.node);
             self.nodes.add_pod(node, pod.clone(), self.sequence);
@@ -245,14 +322,21 @@ impl ClusterState {
     }
 
     fn count(&mut self, pod: &PodInfo, node: NodeIndex, by: i64) {
+        let (columns, nodes, sequence) = (&self.columns, &self.nodes, self.sequence);
         let change = topology::CountChange {
             pod,
-            node: self.nodes.node(node),
+            node,
+            domain: &|key: &str| columns.column(key, nodes, sequence).domain(node),
             by,
-            sequence: self.sequence,
+            sequence,
         };
-        self.topology.pod_changed(&change, &self.namespaces);
+        let was_swept = self.topology.pod_changed(&change, &self.namespaces);
         self.existing_terms.pod_changed(&change);
+        if was_swept {
+            let (topology, existing) = (&self.topology, &self.existing_terms);
+            self.columns
+                .retain(|key| topology.uses(key) || existing.uses(key));
+        }
     }
 
     fn change_node(&mut self, name: &str, new: Option<Arc<NodeProperties>>) -> Option<NodeChange> {
@@ -262,17 +346,17 @@ impl ClusterState {
             self.nodes.remove_unused(index, self.sequence);
             return None;
         }
+        let before = Before::Node {
+            name: name.into(),
+            properties: old.clone(),
+        };
+        self.history.record(self.sequence, before);
         self.sequence += 1;
         self.images.node_changed(old.as_deref(), new.as_deref());
-        let label = |key: &str| {
-            let (old, new) = (old.as_ref(), new.as_ref());
-            (
-                old.and_then(|node| node.label(key)),
-                new.and_then(|node| node.label(key)),
-            )
-        };
-        self.topology.node_relabeled(index, &label, self.sequence);
-        self.existing_terms.node_relabeled(index, &label, self.sequence);
+        self.nodes_sequence = self.sequence;
+        let changes = self.columns.node_relabeled(index, new.as_deref());
+        self.topology.node_relabeled(index, &changes, self.sequence);
+        self.existing_terms.node_relabeled(index, &changes, self.sequence);
         self.nodes.set_properties(index, new.clone(), self.sequence);
         self.nodes.remove_unused(index, self.sequence);
         let name = name.into();

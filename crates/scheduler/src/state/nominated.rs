@@ -26,6 +26,12 @@ impl NominatedPods {
         self.nodes.is_empty()
     }
 
+    /// All nominated pods with their nodes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<PodInfo>, &CompactString)> {
+        let by_node = self.by_node.iter();
+        by_node.flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node)))
+    }
+
     /// The node that the pod is nominated to.
     pub fn node_of(&self, key: &Key) -> Option<&CompactString> {
         self.nodes.get(key)
@@ -36,15 +42,15 @@ impl NominatedPods {
         self.by_node.entry(node.into()).or_default().push(pod);
     }
 
-    /// Removes the nomination of a pod; returns its node.
-    pub(super) fn remove(&mut self, key: &Key) -> Option<CompactString> {
+    /// Removes the nomination of a pod; returns the pod and its node.
+    pub(super) fn remove(&mut self, key: &Key) -> Option<(Arc<PodInfo>, CompactString)> {
         let node = self.nodes.remove(key)?;
-        if let Some(pods) = self.by_node.get_mut(&node) {
-            pods.retain(|pod| pod.key != *key);
-            if pods.is_empty() {
-                self.by_node.remove(&node);
-            }
+        let pods = self.by_node.get_mut(&node)?;
+        let position = pods.iter().position(|pod| pod.key == *key)?;
+        let pod = pods.remove(position);
+        if pods.is_empty() {
+            self.by_node.remove(&node);
         }
-        Some(node)
+        Some((pod, node))
     }
 }

@@ -52,6 +52,22 @@ fn a_pod_seen_before_its_node_is_not_lost() {
     check(&cluster, "a:100/1");
 }
 
+/// OC10
+#[test]
+fn an_assumed_pod_whose_binding_is_not_listed_yet_still_uses_its_node() {
+    let mut cluster = ClusterState::default();
+    cluster.set_node(&node("a", 1000));
+    set_pod(&mut cluster, "bound", "a", 10);
+    for (name, milli_cpu) in [("pending", 100), ("deleted", 200)] {
+        cluster.assume(Arc::new(pod_requesting(name, "a", milli_cpu)));
+    }
+    let mut listed = cluster.replacement(|pod| pod.key.name() == "pending");
+    listed.set_node(&node("a", 1000));
+    check(&listed, "a:100/1");
+    assert!(listed.is_assumed(&key("pending"), "pending"));
+    assert!(listed.sequence() > cluster.sequence());
+}
+
 #[test]
 fn a_node_is_forgotten_with_its_last_pod() {
     let mut cluster = ClusterState::default();
@@ -138,11 +154,15 @@ fn term() -> TopologyTerm {
 /// The counts of web pods by zone, and of pods with the anti-affinity term by zone, as `zone=count`.
 #[track_caller]
 fn check_zones(cluster: &ClusterState, expected: &str) {
+    let column = cluster.topology("zone");
     let print = |counts: &TopologyCounts| {
-        let mut values: Vec<String> = counts
-            .values()
+        let zones = ["x", "y", "z"].into_iter();
+        let counted = zones.filter_map(|zone| Some((zone, counts.in_domain(column.find(zone)?))));
+        let mut values: Vec<String> = counted
+            .filter(|(_, count)| *count != 0)
             .map(|(value, count)| format!("{value}={count}"))
             .collect();
+        assert_eq!(values.len(), counts.domains().len());
         values.sort();
         values.join(" ")
     };
@@ -172,4 +192,31 @@ fn counters_follow_pods_and_the_labels_of_nodes() {
     assert!(cluster.matching_pods(&term()).is_empty());
     cluster.set_node(&zone("b", "z"));
     check_zones(&cluster, "z=2");
+}
+
+#[test]
+fn a_binding_confirms_an_assumed_pod_without_decoding_it() {
+    let version = |version: u64, node: &str, label: &str| {
+        let mut header = setpoint_api::Header::new(key("p"));
+        header.uid = "p".into();
+        header.resource_version = ResourceVersion(version);
+        header.labels = Box::new([("app".into(), label.into())]);
+        header.fields = Box::new([("spec.nodeName".into(), node.into())]);
+        Stored::new(header, "{}".into(), 1)
+    };
+    #[track_caller]
+    fn check(old: &Stored, new: &Stored, expected: bool) {
+        let mut cluster = ClusterState::default();
+        cluster.set_node(&node("a", 1000));
+        let mut pod = pod_requesting("p", "a", 100);
+        pod.resource_version = ResourceVersion(7);
+        cluster.assume(Arc::new(pod));
+        assert_eq!(cluster.confirm(old, new), expected);
+        assert_eq!(cluster.is_assumed(&key("p"), "p"), !expected);
+    }
+    check(&version(7, "", "x"), &version(8, "a", "x"), true);
+    check(&version(6, "", "x"), &version(8, "a", "x"), false);
+    check(&version(7, "", "x"), &version(8, "b", "x"), false);
+    check(&version(7, "a", "x"), &version(8, "a", "x"), false);
+    check(&version(7, "", "x"), &version(8, "a", "y"), false);
 }

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
-use super::node_table::{NodeIndex, NodeRef};
+use super::node_table::NodeIndex;
+use super::topology_column::{DomainChanges, DomainId, NumberMap};
 use crate::pod_info::PodInfo;
 use crate::pod_info::selector::PodSelector;
 
@@ -39,8 +40,8 @@ pub type NamespaceLabels = HashMap<CompactString, Box<[(CompactString, CompactSt
 /// The pods that match a term, counted.
 #[derive(Debug, Clone, Default)]
 pub struct TopologyCounts {
-    by_value: HashMap<CompactString, i64>,
-    by_node: HashMap<NodeIndex, i64>,
+    by_domain: NumberMap<DomainId>,
+    by_node: NumberMap<NodeIndex>,
     /// The number of the last change.
     sequence: u64,
 }
@@ -53,10 +54,12 @@ pub(super) struct TopologyIndex {
 }
 
 /// A pod that is counted on a node `by` times.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct CountChange<'a> {
     pub(super) pod: &'a PodInfo,
-    pub(super) node: NodeRef<'a>,
+    pub(super) node: NodeIndex,
+    /// The domain of the node by a topology key.
+    pub(super) domain: &'a dyn Fn(&str) -> Option<DomainId>,
     pub(super) by: i64,
     /// The number of the change.
     pub(super) sequence: u64,
@@ -129,16 +132,14 @@ impl TopologyTerm {
 // === impl TopologyCounts ===
 
 impl TopologyCounts {
-    /// The pods on nodes with this value of the topology key.
-    pub fn with_value(&self, value: &str) -> i64 {
-        self.by_value.get(value).copied().unwrap_or(0)
+    /// The pods on nodes of the domain.
+    pub fn in_domain(&self, domain: DomainId) -> i64 {
+        self.by_domain.get(&domain).copied().unwrap_or(0)
     }
 
-    /// The values of the topology key that have pods, with their number.
-    pub fn values(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.by_value
-            .iter()
-            .map(|(value, count)| (value.as_str(), *count))
+    /// The domains that have pods, with their number.
+    pub fn domains(&self) -> impl ExactSizeIterator<Item = (DomainId, i64)> {
+        self.by_domain.iter().map(|(domain, count)| (*domain, *count))
     }
 
     /// The nodes that have pods, with their number; also nodes without the topology key.
@@ -152,7 +153,7 @@ impl TopologyCounts {
 
     /// Whether no pod is on a node with the topology key.
     pub fn is_empty(&self) -> bool {
-        self.by_value.is_empty()
+        self.by_domain.is_empty()
     }
 
     /// The number of the last change.
@@ -160,11 +161,11 @@ impl TopologyCounts {
         self.sequence
     }
 
-    /// Counts a pod on the node `by` times.
-    pub fn add(&mut self, topology_key: &str, node: NodeRef<'_>, by: i64) {
-        add_to(&mut self.by_node, node.index, by);
-        if let Some(value) = node.label(topology_key) {
-            add_to(&mut self.by_value, value.into(), by);
+    /// Counts a pod on the node and in its domain `by` times.
+    pub fn add(&mut self, node: NodeIndex, domain: Option<DomainId>, by: i64) {
+        add_to(&mut self.by_node, node, by);
+        if let Some(domain) = domain {
+            add_to(&mut self.by_domain, domain, by);
         }
     }
 
@@ -172,22 +173,22 @@ impl TopologyCounts {
         self.sequence = sequence;
     }
 
-    /// Moves the pods of a node to its new value.
-    pub(super) fn relabel(&mut self, node: NodeIndex, old: Option<&str>, new: Option<&str>) {
+    /// Moves the pods of a node to its new domain.
+    pub(super) fn relabel(&mut self, node: NodeIndex, old: Option<DomainId>, new: Option<DomainId>) {
         let count = self.on_node(node);
         if count == 0 || old == new {
             return;
         }
         if let Some(old) = old {
-            add_to(&mut self.by_value, old.into(), -count);
+            add_to(&mut self.by_domain, old, -count);
         }
         if let Some(new) = new {
-            add_to(&mut self.by_value, new.into(), count);
+            add_to(&mut self.by_domain, new, count);
         }
     }
 }
 
-fn add_to<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, i64>, key: K, by: i64) {
+fn add_to<K: std::hash::Hash + Eq>(counts: &mut NumberMap<K>, key: K, by: i64) {
     use std::collections::hash_map::Entry;
     match counts.entry(key) {
         Entry::Occupied(mut entry) => {
@@ -226,33 +227,41 @@ impl TopologyIndex {
         counts
     }
 
-    /// Counts a pod in every counter that selects it.
-    pub(super) fn pod_changed(&mut self, change: &CountChange<'_>, labels: &NamespaceLabels) {
-        self.changes += 1;
-        if self.changes.is_multiple_of(SWEEP_CHANGES) {
-            self.sweep();
-        }
+    /// Counts a pod in every counter that selects it. Returns whether unused counters were dropped.
+    pub(super) fn pod_changed(&mut self, change: &CountChange<'_>, labels: &NamespaceLabels) -> bool {
         let buckets = self.buckets.get_mut();
         for name in [change.pod.namespace(), ""] {
             let counters = buckets.get_mut(name).into_iter().flatten();
             for (term, counter) in counters.filter(|(term, _)| term.matches(change.pod, labels)) {
                 let counts = Arc::make_mut(&mut counter.counts);
-                counts.add(&term.topology_key, change.node, change.by);
+                counts.add(change.node, (change.domain)(&term.topology_key), change.by);
                 counts.set_sequence(change.sequence);
+            }
+        }
+        self.changes += 1;
+        let is_due = self.changes.is_multiple_of(SWEEP_CHANGES);
+        if is_due {
+            self.sweep();
+        }
+        is_due
+    }
+
+    /// Moves the pods of a node whose labels changed.
+    pub(super) fn node_relabeled(&mut self, node: NodeIndex, changes: &DomainChanges, sequence: u64) {
+        for (term, counter) in self.buckets.get_mut().values_mut().flatten() {
+            if let Some((old, new)) = changes.get(&term.topology_key) {
+                let counts = Arc::make_mut(&mut counter.counts);
+                counts.relabel(node, *old, *new);
+                counts.set_sequence(sequence);
             }
         }
     }
 
-    /// Moves the pods of a node whose labels changed.
-    pub(super) fn node_relabeled(&mut self, node: NodeIndex, label: RelabelFn<'_>, sequence: u64) {
-        for (term, counter) in self.buckets.get_mut().values_mut().flatten() {
-            let (old, new) = label(&term.topology_key);
-            if old != new {
-                let counts = Arc::make_mut(&mut counter.counts);
-                counts.relabel(node, old, new);
-                counts.set_sequence(sequence);
-            }
-        }
+    /// Whether a counter counts by this topology key.
+    pub(super) fn uses(&self, topology_key: &str) -> bool {
+        let buckets = self.buckets.lock();
+        let mut terms = buckets.values().flat_map(HashMap::keys);
+        terms.any(|term| term.topology_key == topology_key)
     }
 
     /// Drops the counters that depend on the labels of namespaces, to be built again on next use.
@@ -268,6 +277,3 @@ impl TopologyIndex {
         }
     }
 }
-
-/// The old and the new value of a label of a node, by name.
-pub(super) type RelabelFn<'a> = &'a dyn Fn(&str) -> (Option<&'a str>, Option<&'a str>);

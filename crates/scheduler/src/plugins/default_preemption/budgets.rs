@@ -46,6 +46,10 @@ struct RawStatus {
 }
 
 impl Budgets {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Reads all budgets; without a cache there are none.
     pub(super) fn read(cache: Option<&Cache>) -> Self {
         let Some(cache) = cache else {

@@ -1,25 +1,14 @@
-//! [`Candidate`]: a node, and the pods on it that would have to go.
+//! Candidates: nodes, and the pods on them that would have to go.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use compact_str::CompactString;
 use jiff::Timestamp;
 
 use super::budgets::Budgets;
-use crate::framework::{CycleState, PostFilterInput, Rejection};
+use crate::framework::{CycleState, PostFilterInput, PreemptionCandidate, Rejection};
 use crate::pod_info::PodInfo;
 use crate::state::{NodeCopy, NodeIndex};
-
-/// A node on which the pod fits without the victims.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) node: CompactString,
-    /// Never empty; the most important first.
-    pub(super) victims: Vec<Arc<PodInfo>>,
-    /// The number of victims whose budget does not allow it.
-    pub(super) violations: usize,
-}
 
 /// Finds the fewest pods of a node whose removal lets the pod fit: all of lower priority are removed, then as many as
 /// possible are added again, those with a violated budget first, then by importance.
@@ -27,7 +16,7 @@ pub(super) fn find_candidate(
     input: &PostFilterInput<'_>,
     node: NodeIndex,
     budgets: &Budgets,
-) -> Result<Candidate, Rejection> {
+) -> Result<PreemptionCandidate, Rejection> {
     let node = input.cluster.node(node);
     let mut trial = Trial {
         input,
@@ -65,7 +54,7 @@ pub(super) fn find_candidate(
         let reason = format!("expected at least one victim pod on node {:?}", node.name());
         return Err(Rejection::error(reason));
     }
-    Ok(Candidate {
+    Ok(PreemptionCandidate {
         node: node.name().into(),
         victims,
         violations,
@@ -74,7 +63,7 @@ pub(super) fn find_candidate(
 
 /// The best candidate: the fewest violated budgets, then the lowest priority of the most important victim, the lowest sum of
 /// priorities, the fewest victims, and the latest start of the most important ones.
-pub(super) fn select(candidates: Vec<Candidate>) -> Option<Candidate> {
+pub(super) fn select(candidates: Vec<PreemptionCandidate>) -> Option<PreemptionCandidate> {
     candidates.into_iter().min_by_key(|candidate| {
         let victims = &candidate.victims;
         let highest = victims.first().map_or(i32::MIN, |pod| pod.priority());

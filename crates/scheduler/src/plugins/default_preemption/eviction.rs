@@ -11,8 +11,7 @@ use setpoint_api::Status;
 use setpoint_api::options::DeleteOptions;
 use setpoint_runtime::{Context, TypedObject, retry_on_conflict};
 
-use super::candidate::Candidate;
-use crate::framework::{PostFilterAction, PostFilterInput};
+use crate::framework::{PostFilterAction, PostFilterInput, PreemptionCandidate};
 use crate::pod_info::PodInfo;
 use crate::report::put_condition;
 
@@ -42,7 +41,7 @@ struct Eviction {
 /// The deletion of the victims, in the background. Pods of lower priority lose their nomination to the node.
 pub(super) fn action(
     input: &PostFilterInput<'_>,
-    candidate: Candidate,
+    candidate: PreemptionCandidate,
     preempting: Preemptors,
 ) -> PostFilterAction {
     let guard = PreemptionGuard::new(preempting, input.pod.uid.clone());

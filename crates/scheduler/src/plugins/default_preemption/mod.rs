@@ -6,6 +6,7 @@
 
 mod budgets;
 mod candidate;
+mod candidate_cache;
 mod eviction;
 
 use std::collections::BTreeSet;
@@ -18,12 +19,14 @@ use serde::Deserialize;
 use setpoint_runtime::Cache;
 
 use self::budgets::Budgets;
-use self::candidate::{Candidate, find_candidate, select};
+use self::candidate::{find_candidate, select};
+use self::candidate_cache::CandidateCache;
 use super::{PluginArgs, PluginError};
 use crate::cycle::Diagnosis;
 use crate::framework::{
     ActionType, ClusterEvent, Code, EnqueueExtensions, EventChange, EventResource, Handle, Plugin,
-    PostFilter, PostFilterInput, PostFilterResult, QueueingHint, Registration, Rejection,
+    PostFilter, PostFilterInput, PostFilterResult, PreemptionCandidate, QueueingHint, Registration,
+    Rejection,
 };
 use crate::pod_info::{PodInfo, PreemptionPolicy};
 use crate::state::NodeIndex;
@@ -36,6 +39,7 @@ pub(super) struct DefaultPreemption {
     turn: AtomicUsize,
     /// The uids of pods whose victims are being evicted.
     preempting: Arc<Mutex<BTreeSet<CompactString>>>,
+    candidates: Mutex<CandidateCache>,
 }
 
 /// Its arguments (upstream: `DefaultPreemptionArgs`).
@@ -61,6 +65,7 @@ pub(super) fn build(args: &PluginArgs, handle: &Handle) -> Result<Registration, 
         budgets: handle.cache("policy", "poddisruptionbudgets"),
         turn: AtomicUsize::new(0),
         preempting: Arc::default(),
+        candidates: Mutex::default(),
     });
     Ok(Registration {
         post_filter: Some(plugin.clone()),
@@ -78,7 +83,37 @@ impl Plugin for DefaultPreemption {
 impl PostFilter for DefaultPreemption {
     fn post_filter(&self, input: &PostFilterInput<'_>) -> PostFilterResult {
         let budgets = Budgets::read(self.budgets.as_deref());
-        let result = self.preempt_with(input, &budgets);
+        self.to_result(input, self.preempt_with(input, &budgets))
+    }
+
+    fn find_candidates(
+        &self,
+        input: &PostFilterInput<'_>,
+    ) -> Option<Result<Vec<PreemptionCandidate>, PostFilterResult>> {
+        let budgets = Budgets::read(self.budgets.as_deref());
+        let candidates = self.candidates(input, &budgets);
+        Some(candidates.map_err(|failure| self.to_result(input, Err(failure))))
+    }
+
+    fn select_candidate(
+        &self,
+        input: &PostFilterInput<'_>,
+        candidates: Vec<PreemptionCandidate>,
+    ) -> PostFilterResult {
+        let selected = select(candidates).ok_or_else(|| PreemptionFailure {
+            message: "no candidate node for preemption".to_owned(),
+            clears_nomination: false,
+        });
+        self.to_result(input, selected)
+    }
+}
+
+impl DefaultPreemption {
+    fn to_result(
+        &self,
+        input: &PostFilterInput<'_>,
+        result: Result<PreemptionCandidate, PreemptionFailure>,
+    ) -> PostFilterResult {
         let message = match &result {
             Ok(candidate) => format!(
                 "found a potential placement for pod on node {}, preempting {} victims",
@@ -128,7 +163,17 @@ impl DefaultPreemption {
         &self,
         input: &PostFilterInput<'_>,
         budgets: &Budgets,
-    ) -> Result<Candidate, PreemptionFailure> {
+    ) -> Result<PreemptionCandidate, PreemptionFailure> {
+        let candidates = self.candidates(input, budgets)?;
+        Ok(select(candidates).expect("there is a candidate, else there is a failure"))
+    }
+
+    /// The nodes on which preemption helps, one at least.
+    fn candidates(
+        &self,
+        input: &PostFilterInput<'_>,
+        budgets: &Budgets,
+    ) -> Result<Vec<PreemptionCandidate>, PreemptionFailure> {
         if self.preempting.lock().contains(&input.pod.uid) {
             return Err(PreemptionFailure {
                 message: "waiting for the preemption for this pod to be finished".to_owned(),
@@ -145,10 +190,16 @@ impl DefaultPreemption {
         let mut diagnosis = Diagnosis::new(input.cluster.len());
         let reason = "Preemption is not helpful for scheduling";
         diagnosis.absent = Some(Rejection::unresolvable(reason));
+        let mut cache = self.candidates.lock();
+        let mut cache = cache.prepare(input, budgets);
         let (mut good, mut violating) = (Vec::new(), Vec::new());
         for position in 0..nodes.len() {
             let node = nodes[(offset + position) % nodes.len()];
-            match find_candidate(input, node, budgets) {
+            let candidate = match &mut cache {
+                Some(cache) => cache.candidate(input, node, budgets),
+                None => find_candidate(input, node, budgets),
+            };
+            match candidate {
                 Ok(candidate) if candidate.violations == 0 => good.push(candidate),
                 Ok(candidate) => violating.push(candidate),
                 Err(rejection) => diagnosis.add(node, rejection),
@@ -158,10 +209,13 @@ impl DefaultPreemption {
             }
         }
         good.append(&mut violating);
-        select(good).ok_or_else(|| PreemptionFailure {
-            message: diagnosis.to_string(),
-            clears_nomination: true,
-        })
+        match good.is_empty() {
+            false => Ok(good),
+            true => Err(PreemptionFailure {
+                message: diagnosis.to_string(),
+                clears_nomination: true,
+            }),
+        }
     }
 
     fn candidates_to_find(&self, nodes: usize) -> usize {

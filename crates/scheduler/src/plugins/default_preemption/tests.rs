@@ -56,6 +56,7 @@ fn preempt(cluster: &ClusterState, preemptor: &PodInfo, budgets: &Budgets) -> St
         budgets: None,
         turn: AtomicUsize::new(0),
         preempting: Arc::default(),
+        candidates: Mutex::default(),
     };
     match plugin.preempt_with(&input, budgets) {
         Err(failure) => failure.message,
@@ -148,4 +149,50 @@ fn space_for_a_nominated_pod_is_not_given_away() {
     ));
     let higher = pod("y:10:500", "");
     assert!(plan(&profile, &higher, &cluster, Rotation::default()).is_ok());
+}
+
+/// The candidates of one plugin for equal pods are those of a plugin that has evaluated nothing yet.
+#[test]
+fn candidates_that_equal_pods_share_follow_the_changes_of_their_nodes() {
+    let mut state = cluster("a=p:0:900 b=q:3:900 c=r:5:900");
+    let profile = default_profile(&Handle::default());
+    let first = pod("x:10:500", "");
+    let candidates = |plugin: &DefaultPreemption, state: &ClusterState, name: &str| {
+        let mut preemptor = first.clone();
+        preemptor.key = Key::new("default", name);
+        let Err(PlanError::Unfit(unfit)) = plan(&profile, &preemptor, state, Rotation::default()) else {
+            panic!("the pod fits");
+        };
+        let input = PostFilterInput {
+            profile: &profile,
+            cycle: &unfit.cycle,
+            pod: &Arc::new(preemptor),
+            cluster: state,
+            diagnosis: &unfit.diagnosis,
+        };
+        let found = plugin.candidates(&input, &Budgets::default());
+        let found = found.map_err(|failure| failure.message).unwrap();
+        let mut shown: Vec<String> = found
+            .iter()
+            .map(|one| format!("{}:{}", one.node, one.victims[0].key.name()))
+            .collect();
+        shown.sort();
+        shown.join(" ")
+    };
+    let new = || DefaultPreemption {
+        args: DefaultPreemptionArgs::default(),
+        budgets: None,
+        turn: AtomicUsize::new(0),
+        preempting: Arc::default(),
+        candidates: Mutex::default(),
+    };
+    let plugin = new();
+    assert_eq!(candidates(&plugin, &state, "x"), "a:p b:q c:r");
+    state.set_pod(Arc::new(pod("s:1:50", "a")));
+    state.set_pod(Arc::new(pod("q:20:900", "b")));
+    state.nominate(Arc::new(pod("y:10:600", "")), "c");
+    let expected = candidates(&new(), &state, "z");
+    assert_eq!(candidates(&plugin, &state, "z"), expected);
+    assert_eq!(expected, "a:p");
+    assert_eq!(plugin.candidates.lock().nodes(), 3);
 }

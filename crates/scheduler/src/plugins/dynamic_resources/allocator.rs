@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use setpoint_api::quantity::Quantity;
 
 use super::allocated::DeviceId;
 use super::constraint::ConstraintState;
@@ -11,6 +12,7 @@ use super::objects::{Claim, DeviceClass, DeviceRequest, DeviceSelector, ObjectVi
 use super::pools::{NodePool, PoolDevice, gather_pools};
 pub(super) use super::result::{AllocatedDevice, Allocation};
 use super::selector::{SelectorError, Selectors};
+use super::taint_rules::{TaintRule, is_tainted_by_rule};
 
 /// The number of devices that a claim may have.
 const MAX_DEVICES: usize = 32;
@@ -21,6 +23,7 @@ pub(super) struct Allocator {
     pub(super) claims: Vec<ObjectView<Claim>>,
     pub(super) slices: Vec<ObjectView<ResourceSlice>>,
     pub(super) classes: HashMap<CompactString, ObjectView<DeviceClass>>,
+    pub(super) taint_rules: Vec<ObjectView<TaintRule>>,
     pub(super) in_use: HashSet<DeviceId>,
     pub(super) selectors: Arc<Selectors>,
 }
@@ -75,7 +78,7 @@ impl Allocator {
     ) -> Result<Vec<Allocation>, AllocationError> {
         let mut search = Search {
             allocator: self,
-            pools: gather_pools(&self.slices, node, label),
+            pools: gather_pools(&self.slices, &self.in_use, node, label),
             taken: HashSet::new(),
             selectable: HashMap::new(),
             allocations: self.claims.iter().map(|_| Allocation::default()).collect(),
@@ -185,7 +188,7 @@ impl<'a> Search<'a> {
             if self.next_device(next, &constraints)? {
                 return Ok(true);
             }
-            self.give_back(step, &id);
+            self.give_back(step, &id, device);
         }
         Ok(false)
     }
@@ -202,7 +205,7 @@ impl<'a> Search<'a> {
             return Ok(false);
         }
         let mut constraints = constraints.clone();
-        let mut taken: Vec<DeviceId> = Vec::new();
+        let mut taken: Vec<(DeviceId, PoolDevice<'a>)> = Vec::new();
         let mut is_complete = true;
         for (id, device) in &selected {
             let next = match self.is_free(step, id) {
@@ -214,7 +217,7 @@ impl<'a> Search<'a> {
                 break;
             };
             constraints = next;
-            taken.push(id.clone());
+            taken.push((id.clone(), *device));
         }
         let next = Position {
             request: step.position.request + 1,
@@ -224,7 +227,9 @@ impl<'a> Search<'a> {
         if is_complete && self.request(next, constraints)? {
             return Ok(true);
         }
-        taken.iter().rev().for_each(|id| self.give_back(step, id));
+        for (id, device) in taken.iter().rev() {
+            self.give_back(step, id, *device);
+        }
         Ok(false)
     }
 
@@ -263,13 +268,15 @@ impl<'a> Search<'a> {
         device: PoolDevice<'a>,
         constraints: &ConstraintState,
     ) -> Option<ConstraintState> {
-        let is_supported =
-            device.device.consumes_counters.is_empty() && !device.device.allow_multiple_allocations;
-        if !is_supported || device.device.is_tainted_for(step.one) {
+        if device.device.allow_multiple_allocations || device.device.is_tainted_for(step.one) {
+            return None;
+        }
+        if is_tainted_by_rule(&self.allocator.taint_rules, id, step.one) || !self.has_counters(id, device) {
             return None;
         }
         let claim = &self.allocator.claims[step.position.claim].view;
         let next = constraints.with(claim, (step.request, step.one), (&id.driver, device.device))?;
+        self.consume_counters(id, device, |left, amount| left - amount);
         if !step.one.admin_access {
             self.taken.insert(id.clone());
         }
@@ -288,7 +295,42 @@ impl<'a> Search<'a> {
         Some(next)
     }
 
-    fn give_back(&mut self, step: Step<'_>, id: &DeviceId) {
+    /// Whether the pool has enough of the counters that the device consumes. As upstream, none of its counters may be
+    /// exceeded already.
+    fn has_counters(&self, id: &DeviceId, device: PoolDevice<'a>) -> bool {
+        let mut consumed = device.device.consumed_counters().peekable();
+        if consumed.peek().is_none() {
+            return true;
+        }
+        let Some(pool) = self.pools.iter().find(|pool| pool.has(id)) else {
+            return false;
+        };
+        consumed.all(|(counter, amount)| pool.counters.get(&counter).is_some_and(|left| *left >= amount))
+            && pool.counters.values().all(|left| !left.is_negative())
+    }
+
+    /// Changes the counters of the pool by what the device consumes.
+    fn consume_counters(
+        &mut self,
+        id: &DeviceId,
+        device: PoolDevice<'a>,
+        change: impl Fn(Quantity, Quantity) -> Quantity,
+    ) {
+        if device.device.consumes_counters.is_empty() {
+            return;
+        }
+        let Some(pool) = self.pools.iter_mut().find(|pool| pool.has(id)) else {
+            return;
+        };
+        for (counter, amount) in device.device.consumed_counters() {
+            if let Some(left) = pool.counters.get_mut(&counter) {
+                *left = change(*left, amount);
+            }
+        }
+    }
+
+    fn give_back(&mut self, step: Step<'_>, id: &DeviceId, device: PoolDevice<'a>) {
+        self.consume_counters(id, device, |left, amount| left + amount);
         if !step.one.admin_access {
             self.taken.remove(id);
         }

@@ -3,8 +3,8 @@
 //!
 //! `objects` has views of the API objects, `selector` evaluates CEL selectors on devices, `pools` finds the devices of a
 //! node, `allocator` searches an allocation, `allocated` knows the devices in use, `bind` writes allocations and
-//! reservations, `post_filter` gives up allocations that are in the way. Slices with shared counters and devices that
-//! several claims may share are not supported: their devices are never allocated.
+//! reservations, `post_filter` gives up allocations that are in the way, `taint_rules` adds the taints of
+//! DeviceTaintRules. Devices that several claims may share are not supported: they are never allocated.
 
 mod allocated;
 mod allocator;
@@ -16,6 +16,7 @@ mod pools;
 mod post_filter;
 mod result;
 mod selector;
+mod taint_rules;
 #[cfg(test)]
 mod tests;
 
@@ -52,6 +53,7 @@ pub(super) struct DynamicResources {
     claims: Option<Arc<Cache>>,
     slices: Option<Arc<Cache>>,
     classes: Option<Arc<Cache>>,
+    taint_rules: Option<Arc<Cache>>,
     selectors: Arc<Selectors>,
     in_flight: InFlight,
 }
@@ -78,6 +80,7 @@ pub(super) fn build(_: &PluginArgs, handle: &Handle) -> Result<Registration, Plu
         claims: cache("resourceclaims"),
         slices: cache("resourceslices"),
         classes: cache("deviceclasses"),
+        taint_rules: cache("devicetaintrules"),
         ..DynamicResources::default()
     });
     Ok(Registration {
@@ -299,6 +302,7 @@ impl DynamicResources {
                 .into_iter()
                 .map(|class| (class.object.key().name().into(), class))
                 .collect(),
+            taint_rules: all_of(self.taint_rules.as_ref()),
             in_use: self.in_flight.devices_in_use(&all),
             selectors: self.selectors.clone(),
         }

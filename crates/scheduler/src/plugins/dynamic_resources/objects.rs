@@ -7,6 +7,7 @@ use compact_str::CompactString;
 use serde::Deserialize;
 use serde_json::Value;
 use setpoint_api::Key;
+use setpoint_api::quantity::{Format, Quantity};
 use setpoint_runtime::Cache;
 
 use crate::framework::Rejection;
@@ -143,7 +144,7 @@ pub(super) struct SliceSpec {
     node_selector: Option<NodeSelector>,
     all_nodes: bool,
     pub(super) per_device_node_selection: bool,
-    pub(super) shared_counters: Vec<Value>,
+    pub(super) shared_counters: Vec<CounterSet>,
     pub(super) devices: Vec<Device>,
 }
 
@@ -170,11 +171,27 @@ pub(super) struct Device {
     pub(super) attributes: BTreeMap<CompactString, Attribute>,
     pub(super) capacity: BTreeMap<CompactString, Capacity>,
     pub(super) taints: Vec<Toleration>,
-    pub(super) consumes_counters: Vec<Value>,
+    pub(super) consumes_counters: Vec<CounterConsumption>,
     pub(super) allow_multiple_allocations: bool,
     node_name: Option<CompactString>,
     node_selector: Option<NodeSelector>,
     all_nodes: bool,
+}
+
+/// Counters that the devices of a pool share.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CounterSet {
+    pub(super) name: CompactString,
+    pub(super) counters: BTreeMap<CompactString, Capacity>,
+}
+
+/// What an allocated device takes of the counters of one set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct CounterConsumption {
+    counter_set: CompactString,
+    counters: BTreeMap<CompactString, Capacity>,
 }
 
 /// An attribute: one of its fields is set.
@@ -191,6 +208,17 @@ pub(super) struct Attribute {
 #[serde(default)]
 pub(super) struct Capacity {
     pub(super) value: CompactString,
+}
+
+/// The set and the name of a counter in a pool.
+pub(super) type CounterId<'a> = (&'a CompactString, &'a CompactString);
+
+impl Capacity {
+    /// The value. An invalid one cannot have been admitted: it is zero.
+    pub(super) fn quantity(&self) -> Quantity {
+        let zero = Quantity::new(0, Format::DecimalSi);
+        self.value.parse().unwrap_or(zero)
+    }
 }
 
 // === impl Claim ===
@@ -262,6 +290,12 @@ impl DeviceRequest {
     pub(super) fn count(&self) -> usize {
         usize::try_from(self.count.max(1)).unwrap_or(1)
     }
+
+    /// Whether it does not tolerate the taint of a device.
+    pub(super) fn is_kept_off_by(&self, taint: &Toleration) -> bool {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !self.tolerations.iter().any(|toleration| toleration.covers(taint))
+    }
 }
 
 // === impl SliceSpec ===
@@ -309,15 +343,17 @@ impl Device {
             .or_else(|| self.attributes.get(short()?))
     }
 
+    /// The set and the name of each counter that it consumes, and how much.
+    pub(super) fn consumed_counters(&self) -> impl Iterator<Item = (CounterId<'_>, Quantity)> {
+        self.consumes_counters.iter().flat_map(|set| {
+            let counters = set.counters.iter();
+            counters.map(|(name, amount)| ((&set.counter_set, name), amount.quantity()))
+        })
+    }
+
     /// Whether it has a taint that the request does not tolerate.
     pub(super) fn is_tainted_for(&self, request: &DeviceRequest) -> bool {
-        self.taints.iter().any(|taint| {
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-                && !request
-                    .tolerations
-                    .iter()
-                    .any(|toleration| toleration.covers(taint))
-        })
+        self.taints.iter().any(|taint| request.is_kept_off_by(taint))
     }
 }
 

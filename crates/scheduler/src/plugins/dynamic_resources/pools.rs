@@ -1,10 +1,12 @@
 //! [`gather_pools`]: the devices that a node can use, by resource pool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use compact_str::CompactString;
+use setpoint_api::quantity::Quantity;
 
-use super::objects::{Device, ObjectView, ResourceSlice, SliceNodes};
+use super::allocated::DeviceId;
+use super::objects::{CounterId, Device, ObjectView, ResourceSlice, SliceNodes};
 
 /// The driver and the name of a pool.
 pub(super) type PoolId = (CompactString, CompactString);
@@ -17,6 +19,8 @@ pub(super) struct NodePool<'a> {
     /// Whether slices of the current generation are missing: no device is allocated until they are published.
     pub(super) is_incomplete: bool,
     pub(super) devices: Vec<PoolDevice<'a>>,
+    /// What is left of the counters that the devices share; negative if more is consumed than there is.
+    pub(super) counters: BTreeMap<CounterId<'a>, Quantity>,
 }
 
 /// A device with the nodes that it is for.
@@ -26,9 +30,17 @@ pub(super) struct PoolDevice<'a> {
     pub(super) nodes: SliceNodes<'a>,
 }
 
+impl NodePool<'_> {
+    /// Whether the device is of this pool.
+    pub(super) fn has(&self, device: &DeviceId) -> bool {
+        *self.driver == device.driver && *self.name == device.pool
+    }
+}
+
 /// The pools with slices for the node. Only the newest generation of a pool counts.
 pub(super) fn gather_pools<'a, 'b>(
     slices: &'a [ObjectView<ResourceSlice>],
+    in_use: &HashSet<DeviceId>,
     node: &str,
     label: &'b dyn Fn(&str) -> Option<&'b str>,
 ) -> Vec<NodePool<'a>> {
@@ -40,7 +52,11 @@ pub(super) fn gather_pools<'a, 'b>(
     }
     let pools = by_pool.into_values();
     pools
-        .filter_map(|slices| gather_pool(&slices, node, label))
+        .filter_map(|slices| {
+            let mut pool = gather_pool(&slices, node, label)?;
+            pool.counters = left_counters(&slices, in_use);
+            Some(pool)
+        })
         .collect()
 }
 
@@ -60,6 +76,7 @@ fn gather_pool<'a, 'b>(
         name: &spec.pool.name,
         is_incomplete: current.len() != spec.pool.resource_slice_count,
         devices: Vec::new(),
+        counters: BTreeMap::new(),
     };
     let mut is_for_node = false;
     for slice in current {
@@ -87,4 +104,48 @@ fn gather_pool<'a, 'b>(
         }
     }
     is_for_node.then_some(pool)
+}
+
+/// The counters of a pool without what devices in use consume of them, whichever node they are for.
+fn left_counters<'a>(
+    slices: &[&'a ResourceSlice],
+    in_use: &HashSet<DeviceId>,
+) -> BTreeMap<CounterId<'a>, Quantity> {
+    let newest = slices.iter().map(|slice| slice.spec.pool.generation).max();
+    let current = || {
+        let specs = slices.iter().map(|slice| &slice.spec);
+        specs.filter(|spec| Some(spec.pool.generation) == newest)
+    };
+    let sets = current().flat_map(|spec| &spec.shared_counters);
+    let mut left: BTreeMap<CounterId<'a>, Quantity> = sets
+        .flat_map(|set| {
+            let counters = set.counters.iter();
+            counters.map(|(name, value)| ((&set.name, name), value.quantity()))
+        })
+        .collect();
+    if left.is_empty() {
+        return left;
+    }
+    for spec in current() {
+        let consumers = spec
+            .devices
+            .iter()
+            .filter(|device| !device.consumes_counters.is_empty());
+        for device in consumers {
+            let id = DeviceId {
+                driver: spec.driver.clone(),
+                pool: spec.pool.name.clone(),
+                device: device.name.clone(),
+            };
+            if !in_use.contains(&id) {
+                continue;
+            }
+            for (counter, amount) in device.consumed_counters() {
+                if let Some(left) = left.get_mut(&counter) {
+                    *left = *left - amount;
+                }
+            }
+        }
+    }
+    left
 }

@@ -65,6 +65,7 @@ fn allocator(claims: &[Value], in_use: &[&str]) -> Allocator {
             slice("other", 1, json!([device("x", "small", 0)])),
         ],
         classes: HashMap::from([("c".into(), viewed("c", &json!({})))]),
+        taint_rules: Vec::new(),
         in_use: in_use.collect(),
         selectors: Arc::default(),
     }
@@ -210,4 +211,86 @@ fn a_device_is_allocated_once_while_bindings_are_in_flight() {
     assert!(in_flight.add("p2", "c2", device()).is_err());
     in_flight.remove_pod("p1");
     assert!(in_flight.add("p2", "c2", device()).is_ok());
+}
+
+/// A card of 2 units of memory, as a whole or in halves; the half `h1` is a device of another node.
+fn partitioned(claims: &[Value], in_use: &[&str]) -> Allocator {
+    let part = |name: &str, amount: &str| {
+        json!({"name": name, "consumesCounters": [
+            {"counterSet": "card", "counters": {"memory": {"value": amount}}},
+        ]})
+    };
+    let spec = |node: &str, more: Value| {
+        let mut spec = json!({
+            "driver": "d", "pool": {"name": "n", "generation": 1, "resourceSliceCount": 3}, "nodeName": node,
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
+        }
+        viewed(node, &json!({"spec": spec}))
+    };
+    let counters = json!([{"name": "card", "counters": {"memory": {"value": "2"}}}]);
+    let own = json!([
+        part("whole", "2"),
+        part("h0", "1"),
+        part("q0", "500m"),
+        part("q1", "500m")
+    ]);
+    Allocator {
+        slices: vec![
+            spec("n", json!({"sharedCounters": counters})),
+            spec("n", json!({"devices": own})),
+            spec("other", json!({"devices": [part("h1", "1")]})),
+        ],
+        ..allocator(claims, in_use)
+    }
+}
+
+#[test]
+fn devices_share_the_counters_of_their_pool() {
+    let one = requests(json!([exactly(json!({}))]));
+    let check = |claims: &[Value], in_use: &[&str], expected: &str| {
+        let found = partitioned(claims, in_use).allocate("n", &|_| None);
+        let text = found.map_or_else(|error| format!("{error:?}"), |found| names(&found));
+        assert_eq!(text, expected);
+    };
+    check(std::slice::from_ref(&one), &[], "whole");
+    check(&[one.clone(), one.clone()], &[], "h0, q0");
+    check(&[one.clone(), one.clone(), one.clone()], &[], "h0, q0, q1");
+    check(std::slice::from_ref(&one), &["whole"], "NotFound");
+    // A device of another node consumes the same counters.
+    check(&[one.clone(), one.clone()], &["h1"], "q0, q1");
+    check(std::slice::from_ref(&one), &["h1", "h0"], "NotFound");
+    let all = requests(json!([exactly(json!({"allocationMode": "All"}))]));
+    check(&[all], &[], "NotFound");
+}
+
+#[test]
+fn rules_taint_devices_that_requests_may_tolerate() {
+    let rule = |selector: Value, effect: &str| {
+        let taint = json!({"key": "broken", "value": "yes", "effect": effect});
+        viewed(
+            "rule",
+            &json!({"spec": {"deviceSelector": selector, "taint": taint}}),
+        )
+    };
+    let check = |selector: Value, effect: &str, more: Value, expected: &str| {
+        let allocator = Allocator {
+            taint_rules: vec![rule(selector, effect)],
+            ..allocator(&[requests(json!([exactly(more)]))], &[])
+        };
+        let found = allocator.allocate("n", &|_| None);
+        let text = found.map_or_else(|error| format!("{error:?}"), |found| names(&found));
+        assert_eq!(text, expected);
+    };
+    let small = json!({"driver": "d", "pool": "n", "device": "s0"});
+    check(small.clone(), "NoSchedule", json!({}), "s1");
+    check(small.clone(), "NoExecute", json!({}), "s1");
+    check(small.clone(), "None", json!({}), "s0");
+    let tolerations = json!({"tolerations": [{"key": "broken", "operator": "Exists"}]});
+    check(small, "NoSchedule", tolerations, "s0");
+    check(json!({"driver": "d"}), "NoSchedule", json!({}), "NotFound");
+    check(json!({"driver": "other"}), "NoSchedule", json!({}), "s0");
+    check(json!({}), "NoSchedule", json!({}), "NotFound");
+    check(Value::Null, "NoSchedule", json!({}), "s0");
 }

@@ -7,16 +7,19 @@ use compact_str::CompactString;
 use super::InterPodAffinity;
 use crate::framework::{CycleState, Filter, PreFilter, PreFilterResult, Rejection};
 use crate::pod_info::PodInfo;
-use crate::state::{ClusterState, NamespaceLabels, NodeRef, TermKind, TopologyCounts, TopologyTerm};
+use crate::state::{
+    ClusterState, NamespaceLabels, NodeRef, TermKind, TopologyColumn, TopologyCounts, TopologyTerm,
+};
 
 const AFFINITY: &str = "node(s) didn't match pod affinity rules";
 const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
 const EXISTING_ANTI_AFFINITY: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
-/// Pods by the value of a topology key.
+/// Pods by the domains of a topology key.
 #[derive(Debug, Clone)]
 struct DomainCounts {
     topology_key: CompactString,
+    column: Arc<TopologyColumn>,
     counts: Arc<TopologyCounts>,
 }
 
@@ -44,7 +47,7 @@ impl PreFilter for InterPodAffinity {
         let existing = cluster.existing_terms().matching(pod, cluster.namespaces());
         let existing = existing.filter(|(term, _)| term.kind == TermKind::RequiredAntiAffinity);
         let existing_anti_affinity: Vec<DomainCounts> = existing
-            .map(|(existing, counts)| DomainCounts::new(&existing.term, counts.clone()))
+            .map(|(existing, counts)| DomainCounts::new(&existing.term, cluster, counts.clone()))
             .collect();
         let affinity = &pod.spec.affinity;
         let has_no_terms = affinity.required.is_empty() && affinity.required_anti.is_empty();
@@ -55,7 +58,7 @@ impl PreFilter for InterPodAffinity {
         cycle.write_for_planning(FilterState {
             affinity: count_affinity(&affinity.required, cluster),
             anti_affinity: anti
-                .map(|term| DomainCounts::new(term, cluster.matching_pods(term)))
+                .map(|term| DomainCounts::new(term, cluster, cluster.matching_pods(term)))
                 .collect(),
             existing_anti_affinity,
             matches_itself: matches_all(&affinity.required, pod, cluster.namespaces()),
@@ -102,7 +105,7 @@ impl FilterState {
         let has_keys = self
             .affinity
             .iter()
-            .all(|domain| node.label(&domain.topology_key).is_some());
+            .all(|domain| domain.column.domain(node.index).is_some());
         if !has_keys {
             return false;
         }
@@ -136,7 +139,12 @@ impl FilterState {
         match known {
             Some(domain) => domain.add(node, by),
             None => {
-                let mut domain = DomainCounts::new(term, Arc::default());
+                // Pods are added to and removed from one node only, which is then filtered.
+                let mut domain = DomainCounts {
+                    topology_key: term.topology_key.clone(),
+                    column: Arc::new(TopologyColumn::of_node(&term.topology_key, node)),
+                    counts: Arc::default(),
+                };
                 domain.add(node, by);
                 domains.push(domain);
             }
@@ -145,21 +153,22 @@ impl FilterState {
 }
 
 impl DomainCounts {
-    fn new(term: &TopologyTerm, counts: Arc<TopologyCounts>) -> Self {
+    fn new(term: &TopologyTerm, cluster: &ClusterState, counts: Arc<TopologyCounts>) -> Self {
         Self {
             topology_key: term.topology_key.clone(),
+            column: cluster.topology(&term.topology_key),
             counts,
         }
     }
 
     /// The pods in the domain of the node.
     fn count(&self, node: NodeRef<'_>) -> i64 {
-        let value = node.label(&self.topology_key);
-        value.map_or(0, |value| self.counts.with_value(value))
+        let domain = self.column.domain(node.index);
+        domain.map_or(0, |domain| self.counts.in_domain(domain))
     }
 
     fn add(&mut self, node: NodeRef<'_>, by: i64) {
-        Arc::make_mut(&mut self.counts).add(&self.topology_key, node, by);
+        Arc::make_mut(&mut self.counts).add(node.index, self.column.domain(node.index), by);
     }
 }
 
@@ -170,7 +179,7 @@ fn count_affinity(terms: &[TopologyTerm], cluster: &ClusterState) -> Vec<DomainC
             Some(combined) => cluster.matching_pods(&combined),
             None => Arc::new(count_pods(terms, &term.topology_key, cluster)),
         };
-        DomainCounts::new(term, counts)
+        DomainCounts::new(term, cluster, counts)
     });
     domains.collect()
 }
@@ -192,11 +201,12 @@ fn combine(terms: &[TopologyTerm], topology_key: &str) -> Option<TopologyTerm> {
 /// Counts without a counter: the rare case of several terms with different namespace selectors.
 fn count_pods(terms: &[TopologyTerm], topology_key: &str, cluster: &ClusterState) -> TopologyCounts {
     let mut counts = TopologyCounts::default();
+    let column = cluster.topology(topology_key);
     for pod in cluster.pods() {
         if matches_all(terms, pod, cluster.namespaces())
             && let Some(node) = cluster.find_node(&pod.node)
         {
-            counts.add(topology_key, node, 1);
+            counts.add(node.index, column.domain(node.index), 1);
         }
     }
     counts

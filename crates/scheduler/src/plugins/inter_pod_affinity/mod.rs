@@ -74,7 +74,7 @@ impl Sign for InterPodAffinity {
         let mut existing = cluster.existing_terms().matching(pod, cluster.namespaces());
         match pod.spec.affinity.is_empty() && existing.next().is_none() {
             true => Dependency::Node,
-            false => Dependency::Cluster,
+            false => Dependency::Domains,
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use compact_str::CompactString;
-
 use super::InterPodAffinity;
 use crate::framework::{CycleState, MAX_SCORE, NodeScore, PreScore, PreScoreResult, Rejection, Score};
 use crate::pod_info::PodInfo;
-use crate::state::{ClusterState, NodeIndex, NodeRef, TermKind, TopologyCounts, TopologyTerm};
+use crate::state::{
+    ClusterState, NodeIndex, NodeRef, TermKind, TopologyColumn, TopologyCounts, TopologyTerm,
+};
 
 /// What Score needs: the weight that each pod of a domain adds to its nodes.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ struct ScoreState {
 
 #[derive(Debug, Clone)]
 struct WeightedCounts {
-    topology_key: CompactString,
+    column: Arc<TopologyColumn>,
     weight: i64,
     counts: Arc<TopologyCounts>,
 }
@@ -35,6 +35,11 @@ impl PreScore for InterPodAffinity {
         if self.ignore_preferred_terms_of_existing_pods && !has_preferences {
             return Ok(PreScoreResult::Skip);
         }
+        let weighted = |term: &TopologyTerm, weight: i64, counts: Arc<TopologyCounts>| WeightedCounts {
+            column: cluster.topology(&term.topology_key),
+            weight,
+            counts,
+        };
         let own = |term: &TopologyTerm, weight: i64| weighted(term, weight, cluster.matching_pods(term));
         let preferred = affinity.preferred.iter();
         let preferred = preferred.map(|one| own(&one.term, i64::from(one.weight)));
@@ -59,8 +64,8 @@ impl Score for InterPodAffinity {
     fn score(&self, cycle: &CycleState, _: &PodInfo, node: NodeRef<'_>) -> i64 {
         let terms = cycle.read::<ScoreState>().map_or(&[][..], |state| &state.terms);
         let scores = terms.iter().filter_map(|term| {
-            let value = node.label(&term.topology_key)?;
-            Some(term.weight * term.counts.with_value(value))
+            let domain = term.column.domain(node.index)?;
+            Some(term.weight * term.counts.in_domain(domain))
         });
         scores.sum()
     }
@@ -95,13 +100,5 @@ impl InterPodAffinity {
             TermKind::PreferredAffinity(weight) => Some(i64::from(weight)),
             TermKind::PreferredAntiAffinity(weight) => Some(-i64::from(weight)),
         }
-    }
-}
-
-fn weighted(term: &TopologyTerm, weight: i64, counts: Arc<TopologyCounts>) -> WeightedCounts {
-    WeightedCounts {
-        topology_key: term.topology_key.clone(),
-        weight,
-        counts,
     }
 }

@@ -205,5 +205,5 @@ fn a_pod_that_no_term_concerns_depends_on_the_node_alone() {
     let cluster = cluster(&shy);
     let dependency = |pod| InterPodAffinity::default().dependency(&pod_from(pod), &cluster);
     assert_eq!(dependency(labeled("y")), Dependency::Node);
-    assert_eq!(dependency(labeled("x")), Dependency::Cluster);
+    assert_eq!(dependency(labeled("x")), Dependency::Domains);
 }

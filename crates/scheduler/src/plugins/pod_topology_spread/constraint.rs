@@ -10,7 +10,7 @@ use crate::plugins::node_affinity;
 use crate::pod_info::PodInfo;
 use crate::pod_info::affinity::{NodeInclusionPolicy, TopologySpreadConstraint, UnsatisfiableAction};
 use crate::pod_info::selector::PodSelector;
-use crate::state::{ClusterState, NamespaceSet, NodeIndex, NodeRef, TopologyCounts, TopologyTerm};
+use crate::state::{ClusterState, NamespaceSet, NodeRef, TopologyCounts, TopologyTerm};
 
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -25,10 +25,6 @@ pub(super) struct Constraint {
     node_affinity_policy: NodeInclusionPolicy,
     node_taints_policy: NodeInclusionPolicy,
 }
-
-/// The pods of a constraint by node. A selector that matches everything counts nothing, as upstream.
-#[derive(Debug, Clone)]
-pub(super) struct MatchingPods(Option<Arc<TopologyCounts>>);
 
 impl PodTopologySpread {
     /// The pod's constraints with this action; the defaults if it has none at all.
@@ -92,10 +88,11 @@ impl Constraint {
         self.node_taints_policy == NodeInclusionPolicy::Ignore || properties.taints.iter().all(is_tolerated)
     }
 
-    /// The pods in the pod's namespace that the constraint selects.
-    pub(super) fn matching_pods(&self, pod: &PodInfo, cluster: &ClusterState) -> MatchingPods {
+    /// The pods in the pod's namespace that the constraint selects. A selector that matches everything counts nothing, as
+    /// upstream.
+    pub(super) fn matching_pods(&self, pod: &PodInfo, cluster: &ClusterState) -> Arc<TopologyCounts> {
         if self.selector.is_everything() {
-            return MatchingPods(None);
+            return Arc::default();
         }
         let term = TopologyTerm {
             topology_key: self.topology_key.clone(),
@@ -103,13 +100,7 @@ impl Constraint {
             selector: self.selector.clone(),
             counts_terminating: false,
         };
-        MatchingPods(Some(cluster.matching_pods(&term)))
-    }
-}
-
-impl MatchingPods {
-    pub(super) fn on_node(&self, node: NodeIndex) -> i64 {
-        self.0.as_ref().map_or(0, |counts| counts.on_node(node))
+        cluster.matching_pods(&term)
     }
 }
 

@@ -1,16 +1,14 @@
 //! PreFilter and Filter: constraints with `DoNotSchedule`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use compact_str::CompactString;
-
 use super::PodTopologySpread;
-use super::constraint::{Constraint, has_all_keys};
+use super::constraint::Constraint;
+use super::eligibility::{DomainPods, EligibleDomains};
 use crate::framework::{CycleState, Filter, PreFilter, PreFilterResult, Rejection};
 use crate::pod_info::PodInfo;
 use crate::pod_info::affinity::UnsatisfiableAction;
-use crate::state::{ClusterState, NodeRef};
+use crate::state::{ClusterState, DomainId, NodeRef, TopologyColumn};
 
 const NOT_SATISFIED: &str = "node(s) didn't match pod topology spread constraints";
 const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
@@ -23,9 +21,13 @@ struct FilterState {
 }
 
 /// The eligible domains of a constraint.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Domains {
-    pods: HashMap<CompactString, i64>,
+    column: Arc<TopologyColumn>,
+    eligible: Arc<EligibleDomains>,
+    pods: DomainPods,
+    /// Pods that are tried in a domain, or tried without.
+    added: Vec<(DomainId, i64)>,
     /// The least number of pods in a domain.
     minimum: i64,
     /// Whether the pod itself is selected: 1 or 0.
@@ -43,7 +45,7 @@ impl PreFilter for PodTopologySpread {
         if constraints.is_empty() {
             return Ok(PreFilterResult::Skip);
         }
-        let domains = count_domains(&constraints, pod, cluster);
+        let domains = self.count_domains(&constraints, pod, cluster);
         cycle.write_for_planning(FilterState {
             constraints: constraints.into(),
             domains,
@@ -70,15 +72,14 @@ impl Filter for PodTopologySpread {
             return Ok(());
         };
         for (constraint, domains) in state.constraints.iter().zip(&state.domains) {
-            let Some(value) = node.label(&constraint.topology_key) else {
+            let Some(domain) = domains.column.domain(node.index) else {
                 return Err(Rejection::unresolvable(MISSING_LABEL));
             };
-            let minimum = match domains.pods.len() < constraint.min_domains {
+            let minimum = match domains.eligible.len < constraint.min_domains {
                 true => 0,
                 false => domains.minimum,
             };
-            let pods = domains.pods.get(value).copied().unwrap_or(0);
-            if pods + domains.own - minimum > constraint.max_skew {
+            if domains.count(domain) + domains.own - minimum > constraint.max_skew {
                 return Err(Rejection::unschedulable(NOT_SATISFIED));
             }
         }
@@ -86,62 +87,65 @@ impl Filter for PodTopologySpread {
     }
 }
 
+impl PodTopologySpread {
+    /// The domains of the nodes that count, with the matching pods on these nodes.
+    fn count_domains(
+        &self,
+        constraints: &[Constraint],
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> Vec<Domains> {
+        let columns: Vec<_> = constraints
+            .iter()
+            .map(|one| cluster.topology(&one.topology_key))
+            .collect();
+        let action = UnsatisfiableAction::DoNotSchedule;
+        let eligibility = self.eligibility(pod, action, constraints, (cluster, &columns));
+        let all = constraints.iter().zip(columns).zip(&eligibility.domains);
+        let domains = all.map(|((constraint, column), eligible)| {
+            let pods = eligible.pods(constraint.matching_pods(pod, cluster), &column);
+            Domains {
+                minimum: minimum_or_none(pods.minimum(eligible.len)),
+                own: i64::from(constraint.selector.matches(&pod.labels)),
+                added: Vec::new(),
+                eligible: eligible.clone(),
+                column,
+                pods,
+            }
+        });
+        domains.collect()
+    }
+}
+
 impl FilterState {
     /// Counts another pod on the node `by` times.
     fn count(&mut self, pod: &PodInfo, other: &PodInfo, node: NodeRef<'_>, by: i64) {
-        if other.namespace() != pod.namespace()
-            || !has_all_keys(&self.constraints, |key| node.label(key).is_some())
-        {
+        let has_keys = |one: &Domains| one.column.domain(node.index).is_some();
+        if other.namespace() != pod.namespace() || !self.domains.iter().all(has_keys) {
             return;
         }
         for (constraint, domains) in self.constraints.iter().zip(&mut self.domains) {
             if constraint.selector.matches(&other.labels)
                 && constraint.includes(pod, node)
-                && let Some(value) = node.label(&constraint.topology_key)
+                && let Some(domain) = domains.column.domain(node.index)
             {
-                *domains.pods.entry(value.into()).or_default() += by;
-                domains.set_minimum();
+                domains.added.push((domain, by));
+                let least = domains.eligible.iter().map(|one| domains.count(one)).min();
+                domains.minimum = minimum_or_none(least);
             }
         }
     }
 }
 
 impl Domains {
-    fn set_minimum(&mut self) {
-        let least = self.pods.values().min().copied();
-        self.minimum = least.unwrap_or(i64::from(i32::MAX));
+    /// The matching pods in a domain.
+    fn count(&self, domain: DomainId) -> i64 {
+        let added = self.added.iter().filter(|(own, _)| *own == domain);
+        self.pods.in_domain(domain) + added.map(|(_, by)| by).sum::<i64>()
     }
 }
 
-/// The domains of the nodes that count, with the matching pods on these nodes.
-fn count_domains(constraints: &[Constraint], pod: &PodInfo, cluster: &ClusterState) -> Vec<Domains> {
-    let counted: Vec<_> = constraints
-        .iter()
-        .map(|one| one.matching_pods(pod, cluster))
-        .collect();
-    let mut domains: Vec<Domains> = constraints
-        .iter()
-        .map(|one| Domains {
-            own: i64::from(one.selector.matches(&pod.labels)),
-            ..Domains::default()
-        })
-        .collect();
-    for index in cluster.nodes().live() {
-        let node = cluster.node(*index);
-        if !has_all_keys(constraints, |key| node.label(key).is_some()) {
-            continue;
-        }
-        for ((constraint, pods), domains) in constraints.iter().zip(&counted).zip(&mut domains) {
-            if !constraint.includes(pod, node) {
-                continue;
-            }
-            let value = node.label(&constraint.topology_key).unwrap_or_default();
-            match domains.pods.get_mut(value) {
-                Some(sum) => *sum += pods.on_node(*index),
-                None => drop(domains.pods.insert(value.into(), pods.on_node(*index))),
-            }
-        }
-    }
-    domains.iter_mut().for_each(Domains::set_minimum);
-    domains
+/// The least number of pods; without domains, one that no node exceeds.
+fn minimum_or_none(minimum: Option<i64>) -> i64 {
+    minimum.unwrap_or(i64::from(i32::MAX))
 }

@@ -2,11 +2,14 @@
 //! (`DoNotSchedule`) or as a preference (`ScheduleAnyway`). Pods of a Service or a workload have default preferences
 //! (upstream: `plugins/podtopologyspread`).
 //!
-//! Pods are counted by the counters of the cluster state, so that the cost of a cycle does not grow with the number of
-//! pods. `constraint` resolves the constraints of a pod, `filter` and `score` apply them, `hints` has the events that help.
+//! Pods are counted by the counters of the cluster state, and the domains that count are shared by all pods of one spec, so
+//! that the cost of a cycle grows neither with the number of pods nor, before the filter, with that of the nodes.
+//! `constraint` resolves the constraints of a pod, `eligibility` has the domains that count, `filter` and `score` apply
+//! them, `hints` has the events that help.
 
 mod constraint;
 mod defaults;
+mod eligibility;
 mod filter;
 mod hints;
 mod score;
@@ -20,9 +23,10 @@ use serde::Deserialize;
 use super::{PluginArgs, PluginError};
 use crate::framework::{Dependency, Handle, Plugin, Registration, Sign};
 use crate::pod_info::PodInfo;
-use crate::pod_info::affinity::{RawSpreadConstraint, TopologySpreadConstraint, UnsatisfiableAction};
+use crate::pod_info::affinity::{RawSpreadConstraint, TopologySpreadConstraint};
 use crate::state::ClusterState;
 use defaults::Workloads;
+use eligibility::EligibilityCache;
 
 pub(super) const NAME: &str = "PodTopologySpread";
 
@@ -34,6 +38,7 @@ pub(super) struct PodTopologySpread {
     /// Whether they are the built-in ones: these also score nodes without all topology keys.
     is_system_defaulted: bool,
     workloads: Workloads,
+    eligibility: EligibilityCache,
 }
 
 /// Its arguments (upstream: `PodTopologySpreadArgs`).
@@ -67,6 +72,7 @@ pub(super) fn build(args: &PluginArgs, handle: &Handle) -> Result<Registration, 
         defaults,
         is_system_defaulted,
         workloads: Workloads::new(handle),
+        eligibility: EligibilityCache::default(),
     });
     Ok(Registration {
         pre_filter: Some(plugin.clone()),
@@ -86,17 +92,11 @@ impl Plugin for PodTopologySpread {
 }
 
 impl Sign for PodTopologySpread {
+    /// Whether defaults apply to a pod depends on its workload, too, which PreFilter and PreScore look for.
     fn dependency(&self, pod: &PodInfo, _: &ClusterState) -> Dependency {
-        let actions = [
-            UnsatisfiableAction::DoNotSchedule,
-            UnsatisfiableAction::ScheduleAnyway,
-        ];
-        match actions
-            .iter()
-            .all(|action| self.constraints(pod, *action).is_empty())
-        {
+        match pod.spec.topology_spread_constraints.is_empty() && self.defaults.is_empty() {
             true => Dependency::Node,
-            false => Dependency::Cluster,
+            false => Dependency::Domains,
         }
     }
 }

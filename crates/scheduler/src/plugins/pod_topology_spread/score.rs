@@ -1,15 +1,15 @@
 //! PreScore and Score: constraints with `ScheduleAnyway`.
 
-use std::collections::{HashMap, HashSet};
-
-use compact_str::CompactString;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::PodTopologySpread;
-use super::constraint::{Constraint, HOSTNAME, MatchingPods, has_all_keys};
+use super::constraint::{Constraint, HOSTNAME};
+use super::eligibility::{DomainPods, EligibleDomains};
 use crate::framework::{CycleState, MAX_SCORE, NodeScore, PreScore, PreScoreResult, Rejection, Score};
 use crate::pod_info::PodInfo;
 use crate::pod_info::affinity::UnsatisfiableAction;
-use crate::state::{ClusterState, NodeIndex, NodeRef};
+use crate::state::{ClusterState, NodeIndex, NodeRef, TopologyColumn, TopologyCounts};
 
 /// What Score needs.
 #[derive(Debug, Clone)]
@@ -21,12 +21,19 @@ struct ScoreState {
 
 #[derive(Debug, Clone)]
 struct ScoredConstraint {
-    constraint: Constraint,
-    matching: MatchingPods,
-    /// The matching pods of each domain that has a feasible node; empty for host names, which are read per node.
-    domains: HashMap<CompactString, i64>,
+    column: Arc<TopologyColumn>,
+    pods: ScoredPods,
+    max_skew: i64,
     /// The weight of a pod: it grows with the number of domains, so that large topologies do not outweigh small ones.
     weight: f64,
+}
+
+/// The matching pods that a node is scored by.
+#[derive(Debug, Clone)]
+enum ScoredPods {
+    /// Those on the node itself: the constraint is by host name.
+    OnNode(Arc<TopologyCounts>),
+    InDomain(DomainPods),
 }
 
 impl PreScore for PodTopologySpread {
@@ -37,28 +44,28 @@ impl PreScore for PodTopologySpread {
         cluster: &ClusterState,
         nodes: &[NodeIndex],
     ) -> Result<PreScoreResult, Rejection> {
-        let constraints = self.constraints(pod, UnsatisfiableAction::ScheduleAnyway);
+        let action = UnsatisfiableAction::ScheduleAnyway;
+        let constraints = self.constraints(pod, action);
         if constraints.is_empty() {
             return Ok(PreScoreResult::Skip);
         }
-        let needs_all_keys = !pod.spec.topology_spread_constraints.is_empty() || !self.is_system_defaulted;
-        let has_keys = |node: NodeRef<'_>| {
-            !needs_all_keys || has_all_keys(&constraints, |key| node.label(key).is_some())
-        };
-        let (scored, ignored): (Vec<NodeIndex>, Vec<NodeIndex>) =
-            nodes.iter().partition(|index| has_keys(cluster.node(**index)));
-        let mut states: Vec<ScoredConstraint> = constraints
+        let columns: Vec<_> = constraints
             .iter()
-            .map(|one| ScoredConstraint::new(one, pod, cluster, &scored))
+            .map(|one| cluster.topology(&one.topology_key))
             .collect();
-        for index in cluster.nodes().live() {
-            let node = cluster.node(*index);
-            if has_keys(node) {
-                states.iter_mut().for_each(|state| state.count(pod, node));
-            }
-        }
+        let needs_all_keys = self.needs_all_keys(pod, action);
+        let has_keys = |node: &&NodeIndex| {
+            !needs_all_keys || columns.iter().all(|column| column.domain(**node).is_some())
+        };
+        let (scored, ignored): (Vec<NodeIndex>, Vec<NodeIndex>) = nodes.iter().partition(has_keys);
+        let eligibility = self.eligibility(pod, action, &constraints, (cluster, &columns));
+        let all = constraints.iter().zip(columns).zip(&eligibility.domains);
+        let states = all.map(|((constraint, column), eligible)| {
+            let counts = constraint.matching_pods(pod, cluster);
+            ScoredConstraint::new(constraint, (column, eligible), counts, &scored)
+        });
         cycle.write_for_planning(ScoreState {
-            constraints: states,
+            constraints: states.collect(),
             ignored: ignored.into_iter().collect(),
         });
         Ok(PreScoreResult::Score)
@@ -101,42 +108,46 @@ impl Score for PodTopologySpread {
 }
 
 impl ScoredConstraint {
-    fn new(constraint: &Constraint, pod: &PodInfo, cluster: &ClusterState, nodes: &[NodeIndex]) -> Self {
-        let is_hostname = constraint.topology_key == HOSTNAME;
-        let mut domains = HashMap::new();
-        if !is_hostname {
-            for index in nodes {
-                let value = cluster.node(*index).label(&constraint.topology_key);
-                domains.insert(value.unwrap_or_default().into(), 0);
-            }
-        }
-        let size = if is_hostname { nodes.len() } else { domains.len() };
+    fn new(
+        constraint: &Constraint,
+        (column, eligible): (Arc<TopologyColumn>, &EligibleDomains),
+        counts: Arc<TopologyCounts>,
+        nodes: &[NodeIndex],
+    ) -> Self {
+        let (size, pods) = match constraint.topology_key == HOSTNAME {
+            true => (nodes.len(), ScoredPods::OnNode(counts)),
+            false => (
+                count_domains(&column, nodes),
+                ScoredPods::InDomain(eligible.pods(counts, &column)),
+            ),
+        };
         Self {
-            constraint: constraint.clone(),
-            matching: constraint.matching_pods(pod, cluster),
-            domains,
+            column,
+            pods,
+            max_skew: constraint.max_skew,
             weight: ((size + 2) as f64).ln(),
         }
     }
 
-    /// Counts the matching pods of a node in its domain.
-    fn count(&mut self, pod: &PodInfo, node: NodeRef<'_>) {
-        let pods = self.matching.on_node(node.index);
-        let value = node.label(&self.constraint.topology_key).unwrap_or_default();
-        if pods > 0
-            && let Some(sum) = self.domains.get_mut(value)
-            && self.constraint.includes(pod, node)
-        {
-            *sum += pods;
+    fn score(&self, node: NodeRef<'_>) -> Option<f64> {
+        let domain = self.column.domain(node.index)?;
+        let pods = match &self.pods {
+            ScoredPods::OnNode(counts) => counts.on_node(node.index),
+            ScoredPods::InDomain(pods) => pods.in_domain(domain),
+        };
+        Some(pods as f64 * self.weight + (self.max_skew - 1) as f64)
+    }
+}
+
+/// The number of different domains of the nodes. Nodes without the topology key have the domain of the empty value.
+fn count_domains(column: &TopologyColumn, nodes: &[NodeIndex]) -> usize {
+    let mut is_present = vec![false; column.bound()];
+    let mut without_key = 0;
+    for node in nodes {
+        match column.domain(*node).or_else(|| column.find("")) {
+            Some(domain) => is_present[domain.index()] = true,
+            None => without_key = 1,
         }
     }
-
-    fn score(&self, node: NodeRef<'_>) -> Option<f64> {
-        let value = node.label(&self.constraint.topology_key)?;
-        let pods = match self.constraint.topology_key == HOSTNAME {
-            true => self.matching.on_node(node.index),
-            false => self.domains.get(value).copied().unwrap_or(0),
-        };
-        Some(pods as f64 * self.weight + (self.constraint.max_skew - 1) as f64)
-    }
+    is_present.iter().filter(|present| **present).count() + without_key
 }

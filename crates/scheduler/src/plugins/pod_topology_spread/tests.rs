@@ -59,6 +59,7 @@ fn plugin() -> PodTopologySpread {
         defaults: constraint::system_defaults(),
         is_system_defaulted: true,
         workloads: Workloads::default(),
+        eligibility: EligibilityCache::default(),
     }
 }
 

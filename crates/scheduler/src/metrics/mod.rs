@@ -1,13 +1,25 @@
 //! The scheduler's metrics under kube-scheduler's names, and the conflicts of optimistic cycles.
+//!
+//! Start reading at [`Metrics`]; those of plugins are in [`framework`], those of the queue in [`events`].
+
+mod events;
+mod framework;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use setpoint_api::Clock;
 use setpoint_values::metrics::{Histogram, TextEncoder};
 
+use crate::framework::Profile;
 use crate::queue::QueueCounts;
+
+pub(crate) use events::EventMetrics;
+use framework::PluginDurations;
+pub(crate) use framework::{ExtensionPoint, FilterTally, Recorder, StatusCode, is_sampled, is_sampled_node};
 
 /// Bounds of attempt durations in seconds.
 const DURATION_BOUNDS: [f64; 15] = [
@@ -28,6 +40,12 @@ pub struct Metrics {
     preemption_attempts: AtomicU64,
     histograms: Mutex<Histograms>,
     pub(crate) queue: Mutex<QueueMetrics>,
+    pub(crate) events: Arc<EventMetrics>,
+    /// The binding cycles that run.
+    pub(crate) bindings: AtomicU64,
+    /// The recorder of each profile, by its name.
+    recorders: Mutex<Vec<(String, Arc<Recorder>)>>,
+    plugins: Arc<PluginDurations>,
 }
 
 /// Plans that did not hold at their commit.
@@ -35,6 +53,8 @@ pub struct Metrics {
 pub(crate) struct Conflicts {
     revalidated: AtomicU64,
     replanned: AtomicU64,
+    /// By the API server.
+    rejected: AtomicU64,
 }
 
 /// The state of the queue and of the shared state, as the loop last saw them.
@@ -86,7 +106,12 @@ impl Conflicts {
         self.replanned.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The numbers of both.
+    /// The API server rejected the binding, since another scheduler has used the node.
+    pub(crate) fn rejected(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The numbers of the first two.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (
             self.revalidated.load(Ordering::Relaxed),
@@ -106,6 +131,22 @@ impl AttemptResult {
 }
 
 impl Metrics {
+    /// Metrics that are timed by this clock.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            events: Arc::new(EventMetrics::new(clock)),
+            ..Self::default()
+        }
+    }
+
+    /// The recorder of a profile.
+    pub(crate) fn recorder(&self, profile: &Profile, clock: Arc<dyn Clock>) -> Arc<Recorder> {
+        let recorder = Arc::new(Recorder::new(profile, clock, self.plugins.clone()));
+        let mut recorders = self.recorders.lock();
+        recorders.push((profile.scheduler.clone(), recorder.clone()));
+        recorder
+    }
+
     /// Counts an attempt that ended.
     pub(crate) fn attempt_ended(&self, profile: &str, result: AttemptResult, duration: Duration) {
         let mut histograms = self.histograms.lock();
@@ -155,6 +196,8 @@ impl Metrics {
         let mut text = TextEncoder::default();
         self.write_attempts(&mut text);
         self.write_queue(&mut text);
+        self.events.write(&mut text);
+        framework::write(&mut text, &self.recorders.lock(), &self.plugins);
         self.write_conflicts(&mut text);
         text.into_string()
     }
@@ -243,15 +286,25 @@ impl Metrics {
         );
         text.sample(name, &[("type", "nodes")], queue.nodes);
         text.sample(name, &[("type", "pods")], queue.pods);
+        let name = "scheduler_goroutines";
+        let help = "Number of running goroutines split by the work they do such as binding.";
+        text.family(name, "gauge", help);
+        let bindings = self.bindings.load(Ordering::Relaxed);
+        text.sample(name, &[("operation", "binding")], bindings);
     }
 
     fn write_conflicts(&self, text: &mut TextEncoder) {
         let (revalidated, replanned) = self.conflicts.counts();
         let name = "setpoint_scheduler_conflicts_total";
         let help = "Plans whose node or other input changed before their commit: 'revalidated' if the pod still fitted the \
-                    node, 'replanned' if it was planned again.";
+                    node, 'replanned' if it was planned again, 'rejected' by the API server, since another scheduler has used the node.";
         text.family(name, "counter", help);
         text.sample(name, &[("result", "revalidated")], revalidated);
         text.sample(name, &[("result", "replanned")], replanned);
+        let rejected = self.conflicts.rejected.load(Ordering::Relaxed);
+        text.sample(name, &[("result", "rejected")], rejected);
     }
 }
+
+#[cfg(test)]
+mod tests;
