@@ -123,7 +123,9 @@ fn delete_options(options: &DeleteOptions) -> Tree {
             version.as_str(),
         );
     }
-    if let Some(policy) = options.propagation_policy {
+    if let Some(orphan) = options.orphan_dependents {
+        tree.set(&[fields::ORPHAN_DEPENDENTS], orphan);
+    } else if let Some(policy) = options.propagation_policy {
         let policy = match policy {
             DeletionPropagation::Orphan => "Orphan",
             DeletionPropagation::Background => "Background",

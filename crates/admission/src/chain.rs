@@ -62,6 +62,8 @@ pub struct Config {
     pub service_cidr: Cidr,
     /// The first and the last node port.
     pub node_port_range: (u16, u16),
+    /// Whether other servers write to the same store, so that nothing may be remembered in this process alone.
+    pub shares_store: bool,
     /// Whether NodeRestriction is on.
     pub node_restriction: bool,
     /// Whether nodes that are created ready are tainted until the node lifecycle controller removes the taint, as
@@ -163,6 +165,7 @@ impl Default for Config {
         Self {
             service_cidr: "10.0.0.0/24".parse().expect("the text is a CIDR"),
             node_port_range: (30_000, 32_767),
+            shares_store: false,
             node_restriction: false,
             taints_ready_nodes: false,
             access: None,

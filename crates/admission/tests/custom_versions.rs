@@ -122,13 +122,7 @@ impl Widgets {
         }});
         let path = "customresourcedefinitions.apiextensions.k8s.io /widgets.example.com";
         cluster.create(path, &crd.to_string()).await.unwrap();
-        while cluster
-            .get("widgets.example.com default/none")
-            .await
-            .is_err_and(|status| status.details.is_none())
-        {
-            tokio::task::yield_now().await;
-        }
+        cluster.wait_until_served("widgets.example.com").await;
         Self { cluster, webhooks }
     }
 

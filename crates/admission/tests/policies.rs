@@ -285,3 +285,23 @@ async fn mutations_run_in_order_and_ignored_errors_change_nothing() {
     failing["failurePolicy"] = "Ignore".into();
     check_mutation(failing, ADMITTED).await;
 }
+
+#[tokio::test]
+async fn a_message_that_exceeds_the_budget_fails_a_policy_whose_validations_pass() {
+    let cluster = start().await;
+    // Each of the twelve messages costs about 900,000.
+    let expensive = "string([1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(i, !object.data.k.contains('b')))";
+    let validation = json!({"expression": "true", "messageExpression": expensive});
+    let spec = json!({"validations": vec![validation; 12]});
+    let deny = json!({"validationActions": ["Deny"]});
+    bind(&cluster, (VALIDATING, VALIDATING_BINDINGS), spec, deny).await;
+    let long = json!({"data": {"k": "a".repeat(900_000)}}).to_string();
+    let outcome = shown(cluster.create("configmaps default/x", &long).await);
+    let why = "failed messageExpression: validation failed due to running out of cost budget, no further validation rules will be run";
+    assert_eq!(outcome, denied(why));
+    let short = r#"{"data": {"k": "v"}}"#;
+    assert_eq!(
+        shown(cluster.create("configmaps default/x", short).await),
+        ADMITTED
+    );
+}

@@ -13,7 +13,7 @@ use cluster::Cluster;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_admission::{Config, WebhookMetrics, Webhooks};
-use setpoint_api::options::{DeleteOptions, WriteOptions};
+use setpoint_api::options::{DeleteOptions, DeletionPropagation, WriteOptions};
 use setpoint_api::{Gvr, Key, Payload, Status, SystemClock, Target, User, Verb};
 use setpoint_registry_api::{
     WebhookAddress, WebhookClient, WebhookEndpoint, WebhookError, WebhookFuture, WebhookRequest,
@@ -491,4 +491,98 @@ async fn calls_are_counted() {
     ] {
         assert!(text.contains(line), "{text}");
     }
+}
+
+#[tokio::test]
+async fn an_unknown_field_of_a_custom_object_is_dropped_after_validating_webhooks() {
+    let fixture = Fixture::start(1, |path, _| match path {
+        "mutate" => patch(&json!([{"op": "add", "path": "/spec", "value": {"size": 1, "unknown": 2}}])),
+        _ => allow(),
+    });
+    let fixture = fixture.await;
+    let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let crd = json!({"spec": {
+        "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+    }});
+    let path = "customresourcedefinitions.apiextensions.k8s.io /widgets.example.com";
+    fixture.cluster.create(path, &crd.to_string()).await.unwrap();
+    fixture.cluster.wait_until_served("widgets.example.com").await;
+    let rules = json!({"rules": [rule("example.com", "v1", "widgets")]});
+    fixture
+        .configure("mutating", "m", &[("mutate", rules.clone())])
+        .await;
+    fixture.configure("validating", "v", &[("validate", rules)]).await;
+
+    let path = "widgets.example.com default/a";
+    let body = json!({"apiVersion": "example.com/v1", "kind": "Widget"}).to_string();
+    let created = fixture.cluster.create(path, &body).await.unwrap();
+    let update = fixture.cluster.update(path, "", &created).await.unwrap();
+    let reviews: Vec<_> = fixture.webhooks.calls.lock().drain(..).collect();
+    let reviewed = reviews.iter().filter(|(path, _, _)| path == "validate");
+    let specs: Vec<&Value> = reviewed
+        .map(|(_, _, request)| &request["object"]["spec"])
+        .collect();
+    let unpruned = json!({"size": 1, "unknown": 2});
+    assert_eq!(specs, [&unpruned, &unpruned]);
+    assert_eq!(created["spec"], json!({"size": 1}));
+    assert_eq!(update["spec"], json!({"size": 1}));
+}
+
+#[tokio::test]
+async fn the_options_of_a_deletion_have_the_form_that_the_caller_used() {
+    let fixture = Fixture::start(1, |_, _| allow()).await;
+    fixture.configure("validating", "a", &[("hook", json!({}))]).await;
+    let orphan = DeleteOptions {
+        propagation_policy: Some(DeletionPropagation::Orphan),
+        ..DeleteOptions::default()
+    };
+    let older = DeleteOptions {
+        orphan_dependents: Some(true),
+        ..orphan.clone()
+    };
+    for (name, options, expected) in [
+        ("a", orphan, json!({"propagationPolicy": "Orphan"})),
+        ("b", older, json!({"orphanDependents": true})),
+    ] {
+        fixture.create_map(name).await.unwrap();
+        fixture.webhooks.only_request();
+        let target = Target::object(Gvr::new("", "v1", "configmaps"), &Key::new("default", name));
+        fixture.call(target, Verb::Delete(options)).await.unwrap();
+        let mut sent = fixture.webhooks.only_request()["options"].take();
+        let fields = sent.as_object_mut().unwrap();
+        fields.retain(|name, _| !matches!(name.as_str(), "kind" | "apiVersion"));
+        assert_eq!(sent, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_binding_has_the_manager_of_its_fields() {
+    let fixture = Fixture::start(1, |_, _| allow()).await;
+    let pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}).to_string();
+    fixture.cluster.create("pods default/web", &pod).await.unwrap();
+    let rules = json!({"rules": [rule("", "v1", "pods/binding")]});
+    fixture.configure("validating", "a", &[("hook", rules)]).await;
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"},
+    });
+    let target = Target::object(Gvr::new("", "v1", "pods"), &Key::new("default", "web"));
+    let options = WriteOptions {
+        field_manager: Some("binder".to_owned()),
+        ..WriteOptions::default()
+    };
+    let verb = Verb::Create(Payload::json(binding.to_string()), options);
+    fixture.call(target.subresource("binding"), verb).await.unwrap();
+    let request = fixture.webhooks.only_request();
+    let entry = &request["object"]["metadata"]["managedFields"][0];
+    assert_eq!(entry["manager"], "binder");
+    assert_eq!(entry["subresource"], "binding");
+    assert_eq!(entry["fieldsV1"], json!({"f:target": {}}));
+    let pod = fixture.cluster.get("pods default/web").await.unwrap();
+    let managers = pod["metadata"]["managedFields"].as_array().unwrap();
+    assert!(
+        managers.iter().all(|entry| entry["subresource"] != "binding"),
+        "{managers:?}"
+    );
 }

@@ -34,6 +34,34 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
+/// Writes a duration as Go's `Duration.String` does: `15.023s`, `1m0s`, `1h0m5s`, `0s`; below a second `20ms`, `1.5µs`.
+pub fn format(duration: Duration) -> String {
+    let fraction = |whole: u128, rest: u128, digits: usize| {
+        let text = format!("{whole}.{rest:0digits$}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let nanos = duration.as_nanos();
+    match nanos {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => format!("{}µs", fraction(nanos / 1_000, nanos % 1_000, 3)),
+        1_000_000..1_000_000_000 => format!("{}ms", fraction(nanos / 1_000_000, nanos % 1_000_000, 6)),
+        _ => {
+            let minutes = duration.as_secs() / 60;
+            let seconds = fraction(
+                (duration.as_secs() % 60).into(),
+                duration.subsec_nanos().into(),
+                9,
+            );
+            match (minutes / 60, minutes % 60) {
+                (0, 0) => format!("{seconds}s"),
+                (0, minutes) => format!("{minutes}m{seconds}s"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    }
+}
+
 /// Splits before the first character for which `ends` holds.
 fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
@@ -55,6 +83,23 @@ mod tests {
         check("1m1.5s", Ok(61_500));
         check("250ms", Ok(250));
         check("0", Ok(0));
+    }
+
+    #[test]
+    fn a_duration_is_written_as_go_does() {
+        let rows = [
+            (0, "0s"),
+            (7, "7ns"),
+            (1_500, "1.5µs"),
+            (20_000_000, "20ms"),
+            (10_000_000_000, "10s"),
+            (15_023_000_000, "15.023s"),
+            (60_000_000_000, "1m0s"),
+            (3_605_500_000_000, "1h0m5.5s"),
+        ];
+        for (nanos, text) in rows {
+            assert_eq!(format(Duration::from_nanos(nanos)), text);
+        }
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub enum PatchType {
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
     pub propagation_policy: Option<DeletionPropagation>,
+    /// The older form in which the caller has set the policy. Admission shows it instead of the policy.
+    pub orphan_dependents: Option<bool>,
     pub uid: Option<String>,
     /// Precondition: the object's current resource version. The caller's text, since a text that is no number is a
     /// mismatch rather than a bad request.

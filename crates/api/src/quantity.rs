@@ -217,7 +217,7 @@ impl FromStr for Quantity {
 
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let (negative, number, suffix) = split(text)?;
-        let (digits, decimals) = digits(number)?;
+        let (digits, decimals) = digits(number);
         let (format, exponent, factor) = scale(suffix)?;
         let nanos = scaled(digits, exponent - decimals + 9, factor);
         let format = match format {
@@ -227,6 +227,48 @@ impl FromStr for Quantity {
         let nanos = if negative { -nanos } else { nanos };
         Ok(Self { nanos, format })
     }
+}
+
+// === Canonical text ===
+
+/// The text of a quantity in the API, in Kubernetes' canonical form. The text itself is kept if Kubernetes' quick check of
+/// the number finds it canonical, with a sign or leading zeros it may have.
+pub fn canonical_text(text: &str) -> Result<String, ParseQuantityError> {
+    let quantity: Quantity = text.parse()?;
+    Ok(match kept_scale(text) {
+        Some(_) => text.to_owned(),
+        None => quantity.to_string(),
+    })
+}
+
+/// The same of a quantity in a resource list, which is rounded up to milli-units.
+pub fn canonical_text_in_list(text: &str) -> Result<String, ParseQuantityError> {
+    let quantity: Quantity = text.parse()?;
+    Ok(match kept_scale(text) {
+        Some(-3..) => text.to_owned(),
+        _ => quantity.round_up_to_milli().to_string(),
+    })
+}
+
+/// The power of ten of the number's last digit, if the text is kept.
+fn kept_scale(text: &str) -> Option<i32> {
+    let (_, number, suffix) = split(text).ok()?;
+    let (format, exponent, factor) = scale(suffix).ok()?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    let digits = format!("{whole}{fraction}");
+    let value: i64 = digits.parse().ok()?;
+    if format == Format::BinarySi {
+        let power = factor.ilog2() as usize;
+        let is_short = whole.len() + power * 3 / 10 < 15;
+        return (is_short && fraction.is_empty() && value & 7 != 0).then_some(0);
+    }
+    let scale = exponent - fraction.len() as i32;
+    let is_kept = digits.len() <= 18 && scale >= -9 && scale % 3 == 0;
+    (is_kept && !digits.ends_with("000") && !digits.starts_with('0')).then_some(scale)
 }
 
 // === impl ParseQuantityError ===
@@ -247,15 +289,17 @@ impl std::error::Error for ParseQuantityError {}
 
 // === Parsing ===
 
-/// Sign, number and suffix.
+/// Sign, number and suffix. The number may be empty, which is zero.
 fn split(text: &str) -> Result<(bool, &str, &str), ParseQuantityError> {
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    if number.is_empty() || !is_suffix(suffix) {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let whole = unsigned.trim_start_matches(is_digit);
+    let suffix = whole
+        .strip_prefix('.')
+        .map_or(whole, |fraction| fraction.trim_start_matches(is_digit));
+    let number = &unsigned[..unsigned.len() - suffix.len()];
+    if text.is_empty() || !is_suffix(suffix) {
         return Err(ParseQuantityError::FormatWrong);
     }
     Ok((negative, number, suffix))
@@ -269,11 +313,8 @@ fn is_suffix(text: &str) -> bool {
 }
 
 /// The digits without the decimal point, and how many follow it. Insignificant digits are dropped, rounding up.
-fn digits(number: &str) -> Result<(i128, i32), ParseQuantityError> {
+fn digits(number: &str) -> (i128, i32) {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.contains('.') || whole.len() + fraction.len() == 0 {
-        return Err(ParseQuantityError::Numeric);
-    }
     let mut value: i128 = 0;
     let mut decimals = 0;
     let mut dropped = 0;
@@ -288,7 +329,7 @@ fn digits(number: &str) -> Result<(i128, i32), ParseQuantityError> {
             dropped += i32::from(!behind);
         }
     }
-    Ok((value + i128::from(rest), decimals - dropped))
+    (value + i128::from(rest), decimals - dropped)
 }
 
 /// The format of a suffix, its power of ten, and its binary factor.
@@ -406,14 +447,47 @@ mod tests {
         check_error("", ParseQuantityError::FormatWrong);
         check_error("abc", ParseQuantityError::FormatWrong);
         check_error("1 ", ParseQuantityError::FormatWrong);
-        check_error("-", ParseQuantityError::FormatWrong);
         check_error("1x", ParseQuantityError::FormatWrong);
-        check_error("1.2.3", ParseQuantityError::Numeric);
-        check_error(".", ParseQuantityError::Numeric);
+        check_error("1.2.3", ParseQuantityError::FormatWrong);
+        check_error("nn", ParseQuantityError::Suffix);
         check_error("1mm", ParseQuantityError::Suffix);
         check_error("1K", ParseQuantityError::Suffix);
         check_error("1ki", ParseQuantityError::Suffix);
         check_error("1e", ParseQuantityError::Suffix);
+    }
+
+    #[test]
+    fn a_quantity_without_digits_is_zero() {
+        for text in ["-", ".", "Mi", "n", "-.k"] {
+            check(text, "0");
+        }
+    }
+
+    #[track_caller]
+    fn check_text(text: &str, canonical: &str, list_item: &str) {
+        assert_eq!(canonical_text(text).as_deref(), Ok(canonical), "{text}");
+        assert_eq!(canonical_text_in_list(text).as_deref(), Ok(list_item), "{text}");
+    }
+
+    #[test]
+    fn the_text_of_a_quantity_is_kept_if_its_number_is_canonical() {
+        check_text("007", "007", "007");
+        check_text("+5", "+5", "+5");
+        check_text("1.500", "1.500", "1.500");
+        check_text("1.5", "1500m", "1500m");
+        check_text("0.100", "100m", "100m");
+        check_text("1000m", "1", "1");
+        check_text("5u", "5u", "1m");
+        check_text("1e3", "1e3", "1e3");
+        check_text("007Mi", "007Mi", "007Mi");
+        check_text("1024Mi", "1Gi", "1Gi");
+        check_text("1.5Gi", "1536Mi", "1536Mi");
+        check_text(
+            "99999999999999999999",
+            "9223372036854775807",
+            "9223372036854775807",
+        );
+        check_text("0", "0", "0");
     }
 
     #[test]

@@ -46,6 +46,10 @@ fn display(source: &str, issue: &Issue) -> String {
     if issue.offset == NO_POSITION {
         return format!("ERROR: <input>:-1:0: {}", issue.message);
     }
+    // An empty source has no line to show.
+    if source.is_empty() {
+        return format!("ERROR: <input>:1:0: {}", issue.message);
+    }
     let (line, column) = position(source, issue.offset);
     let text: String = source
         .split('\n')
@@ -96,5 +100,11 @@ mod tests {
             error.to_string(),
             "ERROR: <input>:2:2: undeclared reference to 'x' (in container '')\n |  x\n | .^"
         );
+        let issue = Issue {
+            offset: 0,
+            message: "Syntax error".to_owned(),
+        };
+        let error = CompileError::new("", vec![issue]);
+        assert_eq!(error.to_string(), "ERROR: <input>:1:0: Syntax error");
     }
 }

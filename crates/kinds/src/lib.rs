@@ -28,6 +28,7 @@ pub mod core;
 pub mod discovery;
 pub mod events;
 pub mod flowcontrol;
+pub mod metrics;
 pub mod networking;
 pub mod node_k8s;
 pub mod policy;

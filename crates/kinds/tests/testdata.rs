@@ -19,7 +19,12 @@ use setpoint_strategy::{Kind, Kinds, RequestFacts, UpdateContext, meta};
 
 #[test]
 fn every_case_has_the_outcome_in_its_file() {
-    let kinds = setpoint_kinds::builtin();
+    let builtin = setpoint_kinds::builtin();
+    let kinds: Kinds = builtin
+        .iter()
+        .cloned()
+        .chain(setpoint_kinds::metrics::all())
+        .collect();
     let mut files = Vec::new();
     collect(Path::new("src"), false, &mut files);
     files.sort();

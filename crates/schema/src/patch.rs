@@ -51,10 +51,18 @@ pub fn apply_merge(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
 /// The object must be as the server wrote it: of its shape, without nulls or duplicate keys.
 pub fn apply_strategic(tree: &mut Tree, patch: &Tree, shape: &Shape) -> Result<(), Error> {
     strategic::apply(tree, patch, shape)?;
-    from_unstructured::check(shape, tree).map_err(|why| Error::TypeMismatch {
-        patch: go_text(patch),
-        why,
-    })
+    from_unstructured::check(shape, tree).map_err(Error::TypeMismatch)
+}
+
+/// Converts the numbers of a merged object to the types of their fields, as [`apply_strategic`] does. The caller reports
+/// values of other wrong types when it prunes the object.
+pub fn convert_numbers(shape: &Shape, tree: &mut Tree) {
+    let _ = from_unstructured::check(shape, tree);
+}
+
+/// The text of a strategic merge patch in an error of the object that it was merged into.
+pub fn quoted_strategic(original: &Tree, patch: &Tree, shape: &Shape) -> String {
+    go_text(&strategic::quoted(original, patch, shape))
 }
 
 #[cfg(test)]

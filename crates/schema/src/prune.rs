@@ -23,6 +23,7 @@ use crate::tree::{Map, Tree};
 use path::Path;
 
 pub use scalar::check_quantity;
+pub(crate) use scalar::{check_base64, go_type as scalar_type};
 
 /// At most this many errors are reported; the rest are pruned silently.
 const MAX_ERRORS: usize = 100;

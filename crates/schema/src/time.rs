@@ -26,7 +26,7 @@ pub fn normalize(text: &str, precision: Precision) -> Result<Option<CompactStrin
     let (seconds, micros) = parsed.to_unix();
     let form = from_unix(seconds, micros, precision);
     form.map(Some)
-        .ok_or_else(|| format!("parsing time {text:?}: year out of range"))
+        .ok_or_else(|| format!("parsing time {}: year out of range", quoted(text)))
 }
 
 /// Parses a time into Unix seconds and the microseconds of that second.
@@ -99,15 +99,27 @@ enum ParseError<'a> {
     Message(String),
 }
 
+/// The text in quotes, as Go's `time` package prints it: bytes outside of printable ASCII are escaped.
+fn quoted(text: &str) -> String {
+    let escaped = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' => format!("\\{}", char::from(byte)),
+        b' '..0x80 => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
 fn parse(text: &str, precision: Precision) -> Result<DateTime, String> {
     scan(text, precision).map_err(|error| match error {
         ParseError::Layout(rest, element) => {
             format!(
-                "parsing time {text:?} as {:?}: cannot parse {rest:?} as {element:?}",
-                precision.layout()
+                "parsing time {} as {:?}: cannot parse {} as {element:?}",
+                quoted(text),
+                precision.layout(),
+                quoted(rest)
             )
         }
-        ParseError::Message(message) => format!("parsing time {text:?}: {message}"),
+        ParseError::Message(message) => format!("parsing time {}: {message}", quoted(text)),
     })
 }
 
@@ -301,6 +313,11 @@ mod tests {
 
     #[test]
     fn a_parse_error_names_the_layout() {
+        check(
+            "ü\"",
+            Precision::Seconds,
+            r#"parsing time "\xc3\xbc\"" as "2006-01-02T15:04:05Z07:00": cannot parse "\xc3\xbc\"" as "2006""#,
+        );
         check(
             "yesterday",
             Precision::Seconds,

@@ -1,7 +1,7 @@
 //! [`BuiltinKind`]: implements [`crate::Kind`] for a [`Strategy`].
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +30,8 @@ use crate::{meta, normal_form};
 pub struct BuiltinKind<T> {
     info: KindInfo,
     reader: HeaderReader,
+    /// Looked up on first use: it is needed several times in each request.
+    shape: OnceLock<&'static Shape>,
     rules: PhantomData<fn() -> T>,
 }
 
@@ -41,6 +43,7 @@ impl<T: Strategy> BuiltinKind<T> {
         Self {
             reader: HeaderReader::new(&info),
             info,
+            shape: OnceLock::new(),
             rules: PhantomData,
         }
     }
@@ -162,11 +165,11 @@ impl<T: Strategy> Describe for BuiltinKind<T> {
     }
 
     fn shape(&self) -> &Shape {
-        shape_of(T::KIND)
+        self.shape.get_or_init(|| shape_of(T::KIND))
     }
 
     fn stored_shape(&self) -> &Shape {
-        shape_of(T::KIND)
+        self.shape()
     }
 }
 
@@ -198,6 +201,14 @@ impl<T: Strategy> Storage for BuiltinKind<T> {
 
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject> {
         self.reader.stored(key, version, json)
+    }
+
+    fn convert_to_etcd(&self, object: &mut Tree) {
+        T::convert_to_etcd(object);
+    }
+
+    fn convert_from_etcd(&self, object: &mut Tree) {
+        T::convert_from_etcd(object);
     }
 
     fn expires_after(&self, facts: &RequestFacts) -> Option<Duration> {

@@ -15,7 +15,7 @@ use setpoint_api::table::Cell;
 use setpoint_api::{Gvk, Key, ResourceVersion, Stored};
 use setpoint_schema::{Shape, Tree, fields};
 
-use crate::builtin::{BuiltinKind, kind_info, shape_of, validate_metadata};
+use crate::builtin::{BuiltinKind, kind_info, validate_metadata};
 use crate::field::FieldRef;
 use crate::header::HeaderReader;
 use crate::kind::{
@@ -100,7 +100,7 @@ impl<V: VersionConversion> Describe for ConvertedKind<V> {
     }
 
     fn shape(&self) -> &Shape {
-        shape_of(V::KIND)
+        self.served.shape()
     }
 
     fn stored_shape(&self) -> &Shape {

@@ -69,6 +69,13 @@ const ALWAYS_SET: &[(&str, &str)] = &[
     ("RollingUpdateStatefulSetStrategy", "partition"),
 ];
 
+/// Fields of the internal type that no version has, always null: type, the field that follows them, and their names.
+const INTERNAL: &[(&str, &str, &[&str])] = &[(
+    "PodCertificateRequestSpec",
+    "stubPKCS10Request",
+    &["PKIXPublicKey", "ProofOfPossession"],
+)];
+
 /// Dumps a referenced value, as [`FieldRef`] itself does.
 #[derive(Debug)]
 pub struct GoDump<'a>(pub &'a FieldRef<'a>);
@@ -127,6 +134,11 @@ fn write_object(shape: &Shape, value: &Tree, out: &mut Vec<u8>) {
             write_metadata(member, inner, start, out);
             continue;
         }
+        for name in internal_fields(shape.type_name(), &member.name) {
+            separate(start, out);
+            write_string(name, out);
+            out.extend_from_slice(b":null");
+        }
         separate(start, out);
         write_string(&name_of(shape.type_name(), &member.name), out);
         out.push(b':');
@@ -134,6 +146,14 @@ fn write_object(shape: &Shape, value: &Tree, out: &mut Vec<u8>) {
         write_field(member, always, inner, out);
     }
     out.push(b'}');
+}
+
+/// The fields of the internal type before a field of the API.
+fn internal_fields(of: &str, next: &str) -> &'static [&'static str] {
+    let fields = INTERNAL
+        .iter()
+        .find(|(own, before, _)| (*own, *before) == (of, next));
+    fields.map_or(&[], |(_, _, names)| names)
 }
 
 /// The fields of the metadata are inlined into the object.

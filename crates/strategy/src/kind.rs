@@ -67,6 +67,15 @@ pub trait Decode: Describe {
         strict::conform_tree(tree, self.shape(), validation)
     }
 
+    /// As [`Decode::conform`], for an object that mutating admission has changed. Fields of a custom object that its schema
+    /// does not have stay until [`Decode::drop_unknown_fields`]: validating admission sees them, as upstream.
+    fn conform_admitted(&self, tree: Tree) -> Result<DecodedObject, DecodeError> {
+        self.conform(tree, FieldValidation::Ignore)
+    }
+
+    /// Drops the fields that [`Decode::conform_admitted`] leaves, before the object is stored.
+    fn drop_unknown_fields(&self, _tree: &mut Tree) {}
+
     /// Prepares an object of this version that has been pruned to the shape: normalises it, sets defaults, and
     /// converts it to the storage version.
     fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject>;
@@ -97,6 +106,12 @@ pub trait Storage: Describe {
 
     /// Reads the header of a stored object, without decoding the rest.
     fn stored(&self, key: Key, version: ResourceVersion, json: Bytes) -> Result<Stored, InvalidObject>;
+
+    /// Converts an object to the version in which Kubernetes stores the kind in etcd, if that has other fields.
+    fn convert_to_etcd(&self, _object: &mut Tree) {}
+
+    /// Reverts [`Storage::convert_to_etcd`].
+    fn convert_from_etcd(&self, _object: &mut Tree) {}
 
     /// How long the object lives after its last write; `None` for ever.
     fn expires_after(&self, _facts: &RequestFacts) -> Option<Duration> {

@@ -56,6 +56,6 @@ pub use kind::{
 };
 pub use kinds::Kinds;
 pub use strategy::{
-    Action, ConnectKind, FieldLabel, NameRule, Names, PartialRules, RequestFacts, Rules, Scope, Strategy,
-    Subresource, SubresourceKind,
+    Action, ConnectKind, EtcdEncoding, FieldLabel, NameRule, Names, PartialRules, RequestFacts, Rules, Scope,
+    Strategy, Subresource, SubresourceKind,
 };

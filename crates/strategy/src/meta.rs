@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use setpoint_schema::time::{Precision, from_unix};
 use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
@@ -84,7 +85,8 @@ pub fn keep_for_status(object: &mut Tree, old: &Tree) {
 
 /// A timestamp as metadata has it, in whole seconds.
 pub fn timestamp(time: Timestamp) -> Tree {
-    Tree::from(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    let text = from_unix(time.as_second(), 0, Precision::Seconds);
+    Tree::from(text.unwrap_or_default())
 }
 
 /// Whether the object is being deleted.
@@ -97,11 +99,16 @@ pub fn is_deleting(object: &Tree) -> bool {
 /// Validates an object's metadata.
 pub fn validate(meta: &FieldRef<'_>, scope: Scope, rule: NameRule) {
     validate_names(meta, scope, rule);
+    validate_common(meta);
+    validate_finalizers(&meta.at(fields::FINALIZERS));
+}
+
+/// Validates the fields to which creates and updates apply the same rules.
+pub fn validate_common(meta: &FieldRef<'_>) {
     meta.at(fields::GENERATION).not_negative();
     validate_labels(&meta.at(fields::LABELS));
     validate_annotations(&meta.at(fields::ANNOTATIONS));
     validate_owners(&meta.at(fields::OWNER_REFERENCES));
-    validate_finalizers(&meta.at(fields::FINALIZERS));
 }
 
 /// Reports finalizers that are neither qualified nor well-known.

@@ -4,7 +4,7 @@
 //! empty list or map that may be omitted is omitted, a quantity has its canonical text, and a field with a constant
 //! default has a value. In normal form, two objects that mean the same are equal.
 
-use setpoint_api::Quantity;
+use setpoint_api::quantity::{ParseQuantityError, canonical_text, canonical_text_in_list};
 use setpoint_schema::shape::{Cardinality, Field, FieldType};
 use setpoint_schema::{Map, Shape, Tree};
 
@@ -94,7 +94,7 @@ fn normalise_field(field: &Field, value: &mut Tree) -> Result<(), InvalidObject>
                 map.pairs_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
             }
             map.iter_mut().try_for_each(|(_, item)| match field.value_type {
-                FieldType::Quantity => quantity(item, Quantity::round_up_to_milli),
+                FieldType::Quantity => quantity(item, canonical_text_in_list),
                 _ => normalise_value(&field.value_type, item),
             })
         }
@@ -105,25 +105,24 @@ fn normalise_field(field: &Field, value: &mut Tree) -> Result<(), InvalidObject>
 fn normalise_value(of: &FieldType, value: &mut Tree) -> Result<(), InvalidObject> {
     match of {
         FieldType::Shape(link) => normalise(link.shape(), value),
-        FieldType::Quantity => quantity(value, |amount| amount),
+        FieldType::Quantity => quantity(value, canonical_text),
         _ => Ok(()),
     }
 }
 
 /// Quantities in maps (resource lists) are rounded up to milli-units; a single quantity is stored as it is.
-fn quantity(value: &mut Tree, round: fn(Quantity) -> Quantity) -> Result<(), InvalidObject> {
+fn quantity(
+    value: &mut Tree,
+    canonical: fn(&str) -> Result<String, ParseQuantityError>,
+) -> Result<(), InvalidObject> {
     let text = match value {
         Tree::Str(text) => text.clone(),
         Tree::Int(number) => compact_str::format_compact!("{number}"),
         Tree::Float(number) => compact_str::format_compact!("{number}"),
         _ => return Ok(()),
     };
-    let quantity: Quantity = text
-        .parse()
-        .map_err(|error: setpoint_api::quantity::ParseQuantityError| {
-            InvalidObject::Malformed(error.to_string())
-        })?;
-    *value = Tree::Str(compact_str::format_compact!("{}", round(quantity)));
+    let canonical = canonical(text.trim()).map_err(|error| InvalidObject::Malformed(error.to_string()))?;
+    *value = Tree::Str(canonical.into());
     Ok(())
 }
 

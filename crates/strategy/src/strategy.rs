@@ -20,7 +20,7 @@ use crate::field::FieldRef;
 use crate::kind::InvalidObject;
 use crate::top_level;
 
-pub use rules::{DeletionRules, NameRule, ResourceRules, Rules, UpstreamQuirks, WriteRules};
+pub use rules::{DeletionRules, EtcdEncoding, NameRule, ResourceRules, Rules, UpstreamQuirks, WriteRules};
 pub use subresource::{Action, ConnectKind, PartialRules, Subresource, SubresourceKind};
 
 /// The rules of one kind, on its object tree.
@@ -124,6 +124,12 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     fn compress(_json: &[u8]) -> Option<Vec<u8>> {
         None
     }
+
+    /// Converts an object to the version in which Kubernetes stores the kind; see [`EtcdEncoding::JsonIn`].
+    fn convert_to_etcd(_object: &mut Tree) {}
+
+    /// Reverts [`Strategy::convert_to_etcd`].
+    fn convert_from_etcd(_object: &mut Tree) {}
 
     /// Reverts [`Strategy::compress`].
     fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {

@@ -1,7 +1,8 @@
 //! Allocation and release of cluster IPs and node ports of Services.
 //!
 //! A cluster IP is allocated by an IPAddress object that is written together with the Service, so that no two Services can
-//! get the same. Node ports have no such object: a port that was just allocated is remembered until the cache has it.
+//! get the same. Node ports have no such object. One server remembers a port that it has just allocated until the cache has
+//! it; where several servers share the store, the write has a conflict if there is a Service that the cache did not have.
 
 mod owner;
 
@@ -35,8 +36,9 @@ const RECENT_PORT_TTL: SignedDuration = SignedDuration::from_secs(10);
 pub(crate) struct ServiceAddresses {
     range: Cidr,
     ports: (u16, u16),
-    /// Recently allocated ports, with the Service and the time.
+    /// Recently allocated ports, with the Service and the time; none if other servers share the store.
     recent_ports: Mutex<HashMap<i64, (Key, Timestamp)>>,
+    shares_store: bool,
 }
 
 /// The node ports of a Service.
@@ -65,6 +67,7 @@ impl ServiceAddresses {
             range: config.service_cidr,
             ports: config.node_port_range,
             recent_ports: Mutex::default(),
+            shares_store: config.shares_store,
         }
     }
 }
@@ -122,6 +125,10 @@ impl Plugin for ServiceAddresses {
         }
         Ok(())
     }
+}
+
+fn services() -> GroupResource {
+    GroupResource::new("", "services")
 }
 
 fn ip_addresses() -> GroupResource {
@@ -248,6 +255,8 @@ impl ServiceAddresses {
         if !needs_node_ports && !needs_health_check {
             return Ok(());
         }
+        // Read before the Services, so that none of them is newer.
+        let version = review.caches().cache(&services()).map(|cache| cache.version());
         let mut used_ports = self.used_ports(review);
         let before = old.map(ports_of).unwrap_or_default();
         let ports: Vec<Tree> = spec.items(fields::PORTS).to_vec();
@@ -275,7 +284,18 @@ impl ServiceAddresses {
         } else {
             None
         };
-        self.remember_ports(review, allocated.iter().copied().chain(health));
+        let allocated_now = allocated.iter().copied().chain(health);
+        let is_new = |port: &i64| *port != 0 && !before.contains(port);
+        let new_ports: Vec<i64> = allocated_now.filter(is_new).collect();
+        match version {
+            Some(version) if self.shares_store && !new_ports.is_empty() => {
+                let resource = services();
+                review
+                    .side_writes
+                    .push(SideWrite::NoneNewer { resource, version });
+            }
+            _ => self.remember_ports(review, new_ports),
+        }
         if let Some(service) = review.object.as_deref_mut() {
             let spec = service.child(fields::SPEC);
             for (port, number) in spec.items_mut(fields::PORTS).zip(&allocated) {
@@ -376,15 +396,15 @@ impl ServiceAddresses {
         used_ports
     }
 
-    fn remember_ports(&self, review: &Review<'_>, ports: impl Iterator<Item = i64>) {
-        if review.dry_run {
+    fn remember_ports(&self, review: &Review<'_>, ports: Vec<i64>) {
+        if review.dry_run || self.shares_store {
             return;
         }
         let now = review.facts.now;
         let own = Key::new(review.namespace, review.name);
         let mut allocated = self.recent_ports.lock();
         allocated.retain(|_, (_, at)| now.duration_since(*at) < RECENT_PORT_TTL);
-        for port in ports.filter(|port| *port != 0) {
+        for port in ports {
             allocated.insert(port, (own.clone(), now));
         }
     }

@@ -92,6 +92,18 @@ impl Cluster {
         Ok(object(response.await?))
     }
 
+    /// Waits until a custom resource is served.
+    pub async fn wait_until_served(&self, resource: &str) {
+        let path = format!("{resource} default/none");
+        while self
+            .get(&path)
+            .await
+            .is_err_and(|status| status.details.is_none())
+        {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Waits until the caches have all that was written.
     pub async fn wait_for_caches(&self) {
         let verb = Verb::List(ListOptions::default());

@@ -4,7 +4,7 @@ use setpoint_api::field::Errors;
 use setpoint_api::{Gvk, Status, User};
 use setpoint_registry_api::ReviewRequest;
 use setpoint_schema::tree::from_tree;
-use setpoint_schema::{Map, Tree};
+use setpoint_schema::{Map, Pack, Shape, Tree};
 
 use super::Reviews;
 use super::spec::{ParsedSpec, Spec};
@@ -87,10 +87,17 @@ fn check_metadata(body: &Tree, allowed: &[&str], detail: &str, errors: &Errors) 
     let set = |(key, value): (&str, &Tree)| !allowed.contains(&key) && !is_empty(value);
     if let Some(metadata) = metadata.filter(|metadata| metadata.iter().any(set)) {
         let mut json = Vec::new();
-        setpoint_schema::write::write_tree(&Tree::Map(metadata.clone()), &mut json);
+        setpoint_schema::write_into(metadata_shape(), &Tree::Map(metadata.clone()), &mut json);
         let value: serde_json::Value = setpoint_api::json::from_slice(&json).unwrap_or_default();
         errors.at("metadata").invalid(value, detail);
     }
+}
+
+/// The shape of every object's metadata, which has the order of its fields.
+fn metadata_shape() -> &'static Shape {
+    let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
+    let metadata = any.and_then(|shape| shape.at(&["metadata"]));
+    metadata.expect("the pack has config maps, and they have metadata")
 }
 
 fn is_empty(value: &Tree) -> bool {

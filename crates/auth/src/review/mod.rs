@@ -57,6 +57,15 @@ impl Reviews {
 }
 
 impl VirtualResource for Reviews {
+    fn prepare(&self, request: &mut ReviewRequest<'_>) -> Result<(), Status> {
+        match (&request.parent, request.gvk.kind.as_str()) {
+            (Some(account), "TokenRequest") => {
+                token::request::prepare(&self.issuer, account, &mut request.body, request.now)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn create<'a>(&'a self, request: ReviewRequest<'a>) -> ReviewFuture<'a> {
         Box::pin(self.review(request))
     }

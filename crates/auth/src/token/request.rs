@@ -83,16 +83,29 @@ struct PodSpec {
     node_name: String,
 }
 
-/// Issues the token, and returns the request object with its status set.
-pub fn issue(issuer: &Issuer, token_request: TokenRequest<'_>) -> Result<Tree, Status> {
-    let mut request: RequestObject =
-        from_tree(&token_request.body).map_err(|error| Status::bad_request(error.to_string()))?;
-    check_identity(&request.metadata, token_request.account)?;
+/// Checks a request, and completes its metadata and its audiences. Validating admission sees it like this.
+pub fn prepare(issuer: &Issuer, account: &Stored, body: &mut Tree, now: Timestamp) -> Result<(), Status> {
+    let request = read(body)?;
+    check_identity(&request.metadata, account)?;
+    check_seconds(request.spec.expiration_seconds.unwrap_or(DEFAULT_SECONDS))?;
     if request.spec.audiences.is_empty() {
-        request.spec.audiences.clone_from(&issuer.audiences);
+        let audiences = issuer.audiences.iter().map(|one| Tree::from(one.as_str()));
+        body.set(&["spec", "audiences"], audiences.collect::<Vec<_>>());
     }
+    body.set(&["metadata", "name"], account.key().name());
+    body.set(&["metadata", "namespace"], account.key().namespace());
+    body.set(&["metadata", "uid"], account.uid());
+    body.set(&["metadata", "creationTimestamp"], time(now.as_second()));
+    body.take(&["status"]);
+    Ok(())
+}
+
+/// Issues the token, and returns the request object with its status set.
+pub fn issue(issuer: &Issuer, mut token_request: TokenRequest<'_>) -> Result<Tree, Status> {
+    let (account, now) = (token_request.account, token_request.now);
+    prepare(issuer, account, &mut token_request.body, now)?;
+    let request = read(&token_request.body)?;
     let mut seconds = request.spec.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
-    check_seconds(seconds)?;
     let mut claims = claims_of(issuer, &token_request, &request.spec.audiences);
     if let Some(bound) = &request.spec.bound_object_ref {
         bind(&mut claims.kubernetes, bound, &token_request)?;
@@ -100,12 +113,11 @@ pub fn issue(issuer: &Issuer, token_request: TokenRequest<'_>) -> Result<Tree, S
     seconds = seconds.min(issuer.max_expiration_seconds.unwrap_or(i64::MAX));
     set_times(issuer, &mut claims, seconds, token_request.now);
     let token = issuer.sign(&claims).map_err(Status::internal)?;
-    Ok(with_status(
-        token_request,
-        &request.spec.audiences,
-        seconds,
-        &token,
-    ))
+    Ok(with_status(token_request, seconds, &token))
+}
+
+fn read(body: &Tree) -> Result<RequestObject, Status> {
+    from_tree(body).map_err(|error| Status::bad_request(error.to_string()))
 }
 
 /// Checks that the request's metadata matches the service account.
@@ -285,21 +297,18 @@ fn set_times(issuer: &Issuer, claims: &mut Claims, seconds: i64, now: Timestamp)
     claims.expires = Some(now + lifetime);
 }
 
-fn with_status(token_request: TokenRequest<'_>, audiences: &[String], seconds: i64, token: &str) -> Tree {
-    let (account, mut body) = (token_request.account, token_request.body);
-    let time = |at: i64| from_unix(at, 0, Precision::Seconds).unwrap_or_default();
+fn with_status(token_request: TokenRequest<'_>, seconds: i64, token: &str) -> Tree {
+    let mut body = token_request.body;
     let now = token_request.now.as_second();
-    body.set(&["metadata", "name"], account.key().name());
-    body.set(&["metadata", "namespace"], account.key().namespace());
-    body.set(&["metadata", "uid"], account.uid());
-    body.set(&["metadata", "creationTimestamp"], time(now));
-    let audiences: Vec<Tree> = audiences.iter().map(|one| Tree::from(one.as_str())).collect();
-    body.set(&["spec", "audiences"], audiences);
     body.set(&["spec", "expirationSeconds"], seconds);
-    body.take(&["status"]);
     body.set(&["status", "token"], token);
     body.set(&["status", "expirationTimestamp"], time(now + seconds));
     body
+}
+
+fn time(seconds: i64) -> Tree {
+    let time = from_unix(seconds, 0, Precision::Seconds);
+    time.unwrap_or_default().into()
 }
 
 #[cfg(test)]

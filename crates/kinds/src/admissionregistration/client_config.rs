@@ -19,13 +19,17 @@ fn validate_url(url: &FieldRef<'_>) {
     let (rest, fragment) = split(url.str(), '#');
     let (rest, query) = split(rest, '?');
     let (scheme, rest) = rest.split_once(':').unwrap_or(("", rest));
+    let scheme = &scheme.to_lowercase();
     let authority = rest.strip_prefix("//").map_or("", |rest| split(rest, '/').0);
     let (user, host) = match authority.rsplit_once('@') {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
     };
     if scheme != "https" {
-        url.invalid_as(scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+        url.invalid_as(
+            scheme.as_str(),
+            &format!("'https' is the only allowed URL scheme{FORM}"),
+        );
     }
     if host.is_empty() {
         url.invalid_as(host, &format!("host must be specified{FORM}"));

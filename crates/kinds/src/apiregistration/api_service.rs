@@ -5,7 +5,8 @@ use setpoint_api::table::Cell;
 use setpoint_schema::{EmptyCollections, Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{
-    FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, name, top_level,
+    EtcdEncoding, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, name,
+    top_level,
 };
 
 use crate::core::config_map::decoded_len;
@@ -46,6 +47,7 @@ impl Strategy for APIService {
         .name(NameRule::Custom)
         .no_unconditional_update()
         .error_storage_path("apiregistration.k8s.io/apiservices")
+        .etcd_encoding(EtcdEncoding::Json)
         .empty(EmptyCollections::Keep)
         .unqualified_finalizers();
 

@@ -66,6 +66,10 @@ const VERSION_PRIORITIES: &[(&str, &str, i64)] = &[
 ];
 const DEFAULT_VERSION_PRIORITY: i64 = 15;
 
+/// The group of the metrics API, which only a server that reads the usage of its nodes serves. It has no APIService: the one
+/// that a user creates for metrics-server has precedence over the server's own.
+const METRICS_GROUP: &str = "metrics.k8s.io";
+
 /// The field managers of bootstrap objects, as Kubernetes has them.
 const API_SERVER: &str = "kube-apiserver";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
@@ -83,6 +87,9 @@ pub fn objects(kinds: &Kinds, server: Option<&ServerInfo>) -> Vec<BootstrapObjec
     objects.extend(PRIORITY_CLASSES.iter().map(priority_class).map(bootstrap_object));
     objects.extend(roles::all().into_iter().map(bootstrap_object));
     objects.extend(api_services(kinds).into_iter().map(bootstrap_object));
+    if kinds.iter().any(|kind| kind.info().gvr.group == METRICS_GROUP) {
+        objects.extend(roles::metrics_reader().into_iter().map(bootstrap_object));
+    }
     objects
 }
 

@@ -18,12 +18,27 @@ use setpoint_schema::{Tree, fields};
 use super::{comma_list, groups, object};
 
 const TEXT: &str = include_str!("roles.txt");
+/// The role of metrics-server's manifests that lets users who may view a namespace read its metrics.
+const METRICS_READER: &str = "\
+ClusterRole system:aggregated-metrics-reader +rbac.authorization.k8s.io/aggregate-to-admin \
++rbac.authorization.k8s.io/aggregate-to-edit +rbac.authorization.k8s.io/aggregate-to-view
+  get,list,watch metrics.k8s.io nodes,pods
+";
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// All bootstrap roles and role bindings.
 pub(super) fn all() -> Vec<(Gvr, Tree)> {
+    parse(TEXT)
+}
+
+/// The role that reads the metrics API.
+pub(super) fn metrics_reader() -> Vec<(Gvr, Tree)> {
+    parse(METRICS_READER)
+}
+
+fn parse(text: &str) -> Vec<(Gvr, Tree)> {
     let mut objects: Vec<(Gvr, Tree)> = Vec::new();
-    for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
         match (line.strip_prefix("  "), objects.last_mut()) {
             (Some(part), Some((_, object))) => parse_item(object, part),
             _ => objects.push(parse_header(line)),

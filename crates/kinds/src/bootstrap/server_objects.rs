@@ -16,6 +16,9 @@ use super::{bootstrap_object, object};
 pub struct ServerInfo {
     /// The advertised address.
     pub address: IpAddr,
+    /// Whether other servers have the same objects. The endpoints of the `kubernetes` Service are those of all of them
+    /// then, and not among its bootstrap objects: see [`endpoint_objects`].
+    pub shares_store: bool,
     pub port: u16,
     /// Whether the bootstrap namespaces get their ServiceAccount `default` at startup. kube-apiserver alone, without
     /// kube-controller-manager, creates none.
@@ -71,18 +74,13 @@ pub(super) fn objects(server: &ServerInfo) -> Vec<BootstrapObject> {
         .nth(1)
         .map(|first| first.to_string())
         .unwrap_or_default();
-    let (create, reconcile) = (
-        Recheck::CreateEvery(CHECK_PERIOD),
-        Recheck::ReconcileEvery(CHECK_PERIOD),
-    );
+    let create = Recheck::CreateEvery(CHECK_PERIOD);
     // The address may be one that the API rejects from others, such as a loopback address. The IPAddress comes with the
     // Service; created alone, it replaces one that was deleted. A controller updates the CAs in the ConfigMap.
-    [
+    let mut objects: Vec<BootstrapObject> = [
         (service_cidr(server), create, true),
         (service(server, &address), create, true),
         (ip_address(server, &address), create, false),
-        (endpoints(server), reconcile, false),
-        (endpoint_slice(server), reconcile, false),
         (authentication(server), create, true),
     ]
     .map(|(object, recheck, is_validated)| BootstrapObject {
@@ -90,7 +88,30 @@ pub(super) fn objects(server: &ServerInfo) -> Vec<BootstrapObject> {
         is_validated,
         ..bootstrap_object(object)
     })
-    .into()
+    .into();
+    if !server.shares_store {
+        objects.extend(endpoint_objects(&[server.address], server.port));
+    }
+    objects
+}
+
+/// The endpoints of the `kubernetes` Service: servers with these addresses and the same port, as Endpoints and as
+/// EndpointSlice.
+pub fn endpoint_objects(addresses: &[IpAddr], port: u16) -> Vec<BootstrapObject> {
+    // Endpoints have addresses in the order of their text.
+    let mut addresses: Vec<(String, IpAddr)> = addresses
+        .iter()
+        .map(|address| (address.to_string(), *address))
+        .collect();
+    addresses.sort();
+    let addresses: Vec<IpAddr> = addresses.into_iter().map(|(_, address)| address).collect();
+    let objects = [endpoints(&addresses, port), endpoint_slice(&addresses, port)];
+    let objects = objects.map(|object| BootstrapObject {
+        recheck: Recheck::ReconcileEvery(CHECK_PERIOD),
+        is_validated: false,
+        ..bootstrap_object(object)
+    });
+    objects.into()
 }
 
 fn family(is_v6: bool) -> &'static str {
@@ -111,8 +132,7 @@ fn service(server: &ServerInfo, address: &str) -> (Gvr, Tree) {
         tree.set(&[fields::METADATA, fields::LABELS, label], *value);
     }
     let spec = tree.child(fields::SPEC);
-    let mut port = port(server, "port");
-    port.set(&[fields::PORT], 443);
+    let mut port = port(443);
     port.set(&[fields::TARGET_PORT], i64::from(server.port));
     spec.set(&[fields::PORTS], vec![port]);
     spec.set(&[fields::CLUSTER_IP], address);
@@ -145,39 +165,69 @@ pub fn ip_address_of(address: &str, is_v6: bool, namespace: &str, service: &str)
     tree
 }
 
-fn endpoints(server: &ServerInfo) -> (Gvr, Tree) {
+fn endpoints(addresses: &[IpAddr], number: u16) -> (Gvr, Tree) {
     let mut tree = object("", "v1", "Endpoints", "kubernetes");
     tree.set(&[fields::METADATA, fields::NAMESPACE], "default");
     let label = "endpointslice.kubernetes.io/skip-mirror";
     tree.set(&[fields::METADATA, fields::LABELS, label], "true");
-    let mut address = Tree::default();
-    address.set(&[fields::IP], server.address.to_string());
+    let listed = addresses.iter().map(|address| {
+        let mut tree = Tree::default();
+        tree.set(&[fields::IP], address.to_string());
+        tree
+    });
     let mut subset = Tree::default();
-    subset.set(&[fields::ADDRESSES], vec![address]);
-    subset.set(&[fields::PORTS], vec![port(server, "port")]);
+    subset.set(&[fields::ADDRESSES], listed.collect::<Vec<_>>());
+    subset.set(&[fields::PORTS], vec![port(number)]);
+    // A subset without addresses is invalid.
+    let subsets = if addresses.is_empty() {
+        vec![]
+    } else {
+        vec![subset]
+    };
+    tree.set(&[fields::SUBSETS], subsets);
+    (Gvr::new("", "v1", "endpoints"), tree)
+}
+
+/// The object that a server with this address stores as its lease in etcd, as kube-apiserver does. Each renewal has another
+/// generation.
+pub fn server_lease(address: IpAddr, generation: i64) -> (Gvr, Tree) {
+    let mut listed = Tree::default();
+    listed.set(&[fields::IP], address.to_string());
+    let mut subset = Tree::default();
+    subset.set(&[fields::ADDRESSES], vec![listed]);
+    let mut tree = Tree::default();
+    tree.set(&[fields::KIND], "Endpoints");
+    tree.set(&[fields::API_VERSION], "v1");
+    tree.set(&[fields::METADATA, fields::GENERATION], generation);
     tree.set(&[fields::SUBSETS], vec![subset]);
     (Gvr::new("", "v1", "endpoints"), tree)
 }
 
-fn endpoint_slice(server: &ServerInfo) -> (Gvr, Tree) {
+fn endpoint_slice(addresses: &[IpAddr], number: u16) -> (Gvr, Tree) {
     let mut tree = object("discovery.k8s.io", "v1", "EndpointSlice", "kubernetes");
     tree.set(&[fields::METADATA, fields::NAMESPACE], "default");
     let label = "kubernetes.io/service-name";
     tree.set(&[fields::METADATA, fields::LABELS, label], "kubernetes");
-    tree.set(&[fields::ADDRESS_TYPE], family(server.address.is_ipv6()));
-    let mut endpoint = Tree::default();
-    endpoint.set(&[fields::ADDRESSES], vec![Tree::from(server.address.to_string())]);
-    endpoint.set(&[fields::CONDITIONS, fields::READY], true);
-    tree.set(&[fields::ENDPOINTS], vec![endpoint]);
-    tree.set(&[fields::PORTS], vec![port(server, "port")]);
+    // A slice has the addresses of one family.
+    let is_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
+    tree.set(&[fields::ADDRESS_TYPE], family(is_v6));
+    let of_family = addresses.iter().filter(|address| address.is_ipv6() == is_v6);
+    let listed = of_family.map(|address| {
+        let mut endpoint = Tree::default();
+        endpoint.set(&[fields::ADDRESSES], vec![Tree::from(address.to_string())]);
+        endpoint.set(&[fields::CONDITIONS, fields::READY], true);
+        endpoint
+    });
+    tree.set(&[fields::ENDPOINTS], listed.collect::<Vec<_>>());
+    tree.set(&[fields::PORTS], vec![port(number)]);
     (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), tree)
 }
 
-fn port(server: &ServerInfo, field: &str) -> Tree {
+fn port(number: u16) -> Tree {
     let mut port = Tree::default();
     port.set(&[fields::NAME], "https");
     port.set(&[fields::PROTOCOL], "TCP");
-    port.set(&[field], i64::from(server.port));
+    port.set(&[fields::PORT], i64::from(number));
     port
 }
 

@@ -2,7 +2,9 @@
 
 use setpoint_schema::fields;
 use setpoint_strategy::columns::{self, Column};
-use setpoint_strategy::{FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, name};
+use setpoint_strategy::{
+    EtcdEncoding, FieldLabel, FieldRef, NameRule, Names, RequestFacts, Rules, Scope, Strategy, name,
+};
 use setpoint_x509::Certificate;
 
 use super::{GROUP, pem, signer_name};
@@ -31,7 +33,8 @@ impl Strategy for ClusterTrustBundle {
     const RULES: Rules = Rules::DEFAULT
         .name(NameRule::Custom)
         .no_unconditional_update()
-        .discovery_storage_version("v1beta1");
+        .discovery_storage_version("v1beta1")
+        .etcd_encoding(EtcdEncoding::ProtobufIn("v1beta1"));
 
     fn validate(bundle: &FieldRef<'_>, _facts: &RequestFacts) {
         validate_names(bundle);

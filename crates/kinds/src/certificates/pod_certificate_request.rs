@@ -5,12 +5,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use setpoint_api::table::Cell;
-use setpoint_schema::fields;
+use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column, NONE};
-use setpoint_strategy::{FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, name};
+use setpoint_strategy::{
+    EtcdEncoding, FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, name,
+};
 use setpoint_x509::CertificateRequest;
 
 use super::{GROUP, signer_name};
+use crate::shared::condition;
 
 const MIN_SECONDS: i64 = 3600;
 const MAX_SECONDS: i64 = 91 * 86_400;
@@ -63,7 +66,14 @@ impl Strategy for PodCertificateRequest {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
     const RULES: Rules = Rules::DEFAULT
         .no_unconditional_update()
-        .discovery_storage_version("v1beta1");
+        .discovery_storage_version("v1beta1")
+        .etcd_encoding(EtcdEncoding::ProtobufIn("v1beta1"));
+
+    fn default_fields(request: &mut Tree) {
+        request
+            .child(fields::SPEC)
+            .set_default(fields::MAX_EXPIRATION_SECONDS, MAX_RESERVED_SECONDS);
+    }
 
     fn validate(request: &FieldRef<'_>, _facts: &RequestFacts) {
         let spec = request.at(fields::SPEC);
@@ -91,8 +101,10 @@ impl Strategy for PodCertificateRequest {
 
     fn validate_status(request: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         let (status, before) = (request.at(fields::STATUS), old.at(fields::STATUS));
-        let has_valid_conditions = validate_final_conditions(&status.at(fields::CONDITIONS));
-        if !has_valid_conditions || status.is_same(&before) {
+        let conditions = status.at(fields::CONDITIONS);
+        validate_final_conditions(&conditions);
+        condition::validate(&conditions);
+        if !request.errors().is_empty() || status.is_same(&before) {
             return;
         }
         if final_condition(old).is_some() {
@@ -154,16 +166,14 @@ fn validate_request(spec: &FieldRef<'_>) {
     }
 }
 
-/// Validates the conditions. Returns whether they are valid, since the other rules depend on them. Kubernetes prints the
-/// path of an item with a dot.
-fn validate_final_conditions(conditions: &FieldRef<'_>) -> bool {
-    let (mut known, mut is_valid) = (0, true);
+/// Validates the types of the conditions. Kubernetes prints the path of an item with a dot.
+fn validate_final_conditions(conditions: &FieldRef<'_>) {
+    let mut known = 0;
     for (index, condition) in conditions.items().enumerate() {
         let errors = conditions.errors().at(&format!("[{index}]"));
         let kind = condition.at(fields::TYPE).with_errors(errors.at(fields::TYPE));
         if !FINAL_CONDITIONS.contains(&kind.str()) {
             kind.not_supported(FINAL_CONDITIONS);
-            is_valid = false;
             continue;
         }
         known += 1;
@@ -171,17 +181,14 @@ fn validate_final_conditions(conditions: &FieldRef<'_>) -> bool {
             kind.invalid(
                 "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"",
             );
-            is_valid = false;
         }
         let status = condition
             .at(fields::STATUS)
             .with_errors(errors.at(fields::STATUS));
         if status.str() != "True" {
             status.not_supported(&["True"]);
-            is_valid = false;
         }
     }
-    is_valid
 }
 
 /// The type of the terminal condition, if there is one.

@@ -92,8 +92,10 @@ impl VersionConversion for Event {
     }
 
     fn validate_hub_update(event: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let metadata = event.at(fields::METADATA);
+        meta::validate(&metadata, Scope::Namespaced, NameRule::PathSegment);
+        meta::validate_update(&metadata, &old.at(fields::METADATA));
         core::validate(event, fields::REPORTING_CONTROLLER);
-        meta::validate_update(&event.at(fields::METADATA), &old.at(fields::METADATA));
         if !event.at(fields::SERIES).is_same(&old.at(fields::SERIES)) {
             validate_series(event);
         }

@@ -32,29 +32,36 @@ impl Strategy for RuntimeClass {
         .unqualified_finalizers();
 
     fn validate(class: &FieldRef<'_>, _facts: &RequestFacts) {
-        let overhead = class.at(fields::OVERHEAD);
-        resources::validate_overhead(&overhead.at(fields::POD_FIXED), overhead.errors());
-        let scheduling = class.at(fields::SCHEDULING);
-        meta::validate_labels(&scheduling.at(fields::NODE_SELECTOR));
-        validate_tolerations(&scheduling.at(fields::TOLERATIONS));
+        validate_pods(class);
         if class.at(fields::HANDLER).require() {
             name::check_declarative(&class.at(fields::HANDLER), name::check_dns1123_label);
         }
     }
 
-    fn validate_for_update(_class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
+    fn validate_for_update(class: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {
+        let handler = class.at(fields::HANDLER);
+        if !handler.is_empty() {
+            name::check(&handler, name::check_dns1123_label);
+        }
+        validate_pods(class);
+    }
 
     fn validate_update(class: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         let handler = class.at(fields::HANDLER);
-        if handler.is_same(&old.at(fields::HANDLER)) {
-            return;
+        if !handler.is_same(&old.at(fields::HANDLER)) {
+            handler.invalid_as((), "field is immutable");
+            handler.require();
         }
-        if !handler.is_empty() {
-            name::check_declarative(&handler, name::check_dns1123_label);
-        }
-        handler.invalid_as((), "field is immutable");
-        handler.require();
     }
+}
+
+/// Validates what the class sets on its pods: their overhead and where they are scheduled.
+fn validate_pods(class: &FieldRef<'_>) {
+    let overhead = class.at(fields::OVERHEAD);
+    resources::validate_overhead(&overhead.at(fields::POD_FIXED), overhead.errors());
+    let scheduling = class.at(fields::SCHEDULING);
+    meta::validate_labels(&scheduling.at(fields::NODE_SELECTOR));
+    validate_tolerations(&scheduling.at(fields::TOLERATIONS));
 }
 
 fn validate_tolerations(tolerations: &FieldRef<'_>) {

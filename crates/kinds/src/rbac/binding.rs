@@ -50,6 +50,23 @@ pub(super) fn set_defaults(binding: &mut Tree) {
 /// Validates a role binding whose role is of one of these kinds.
 pub(super) fn validate(binding: &FieldRef<'_>, roles: &[&str], scope: Scope) {
     let role = binding.at(fields::ROLE_REF);
+    validate_role(&role, roles);
+    validate_subjects(binding, scope);
+    require_subjects(binding);
+    role.at(fields::NAME).require();
+}
+
+/// Validates an update of a role binding, whose role is immutable. The order of errors differs from that of a create.
+pub(super) fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>, roles: &[&str], scope: Scope) {
+    let role = binding.at(fields::ROLE_REF);
+    validate_role(&role, roles);
+    role.at(fields::NAME).require();
+    validate_subjects(binding, scope);
+    role.immutable(&old.at(fields::ROLE_REF));
+    require_subjects(binding);
+}
+
+fn validate_role(role: &FieldRef<'_>, roles: &[&str]) {
     if role.at(fields::API_GROUP).str() != GROUP {
         role.at(fields::API_GROUP).not_supported(&[GROUP]);
     }
@@ -59,18 +76,19 @@ pub(super) fn validate(binding: &FieldRef<'_>, roles: &[&str], scope: Scope) {
     if !role.at(fields::NAME).is_empty() {
         name::check(&role.at(fields::NAME), name::path_segment);
     }
+}
+
+fn validate_subjects(binding: &FieldRef<'_>, scope: Scope) {
     for subject in binding.at(fields::SUBJECTS).items() {
         validate_subject(&subject, scope);
     }
+}
+
+/// Reports subjects without a name.
+fn require_subjects(binding: &FieldRef<'_>) {
     for subject in binding.at(fields::SUBJECTS).items() {
         subject.at(fields::NAME).require();
     }
-    role.at(fields::NAME).require();
-}
-
-/// Reports a changed role.
-pub(super) fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>) {
-    binding.at(fields::ROLE_REF).immutable(&old.at(fields::ROLE_REF));
 }
 
 fn validate_subject(subject: &FieldRef<'_>, scope: Scope) {

@@ -24,7 +24,7 @@ impl Strategy for ClusterRoleBinding {
         binding::validate(binding, &["ClusterRole"], Scope::Cluster);
     }
 
-    fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
-        binding::validate_update(binding, old);
+    fn validate_for_update(binding: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        binding::validate_update(binding, old, &["ClusterRole"], Scope::Cluster);
     }
 }

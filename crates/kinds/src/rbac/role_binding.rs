@@ -23,7 +23,7 @@ impl Strategy for RoleBinding {
         binding::validate(binding, &["Role", "ClusterRole"], Scope::Namespaced);
     }
 
-    fn validate_update(binding: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
-        binding::validate_update(binding, old);
+    fn validate_for_update(binding: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
+        binding::validate_update(binding, old, &["Role", "ClusterRole"], Scope::Namespaced);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, name};
 
+use super::selector::{self, Expressions};
 use super::{configuration, format, taint};
 
 const MAX: usize = 32;
@@ -34,12 +35,14 @@ fn default_count(request: &mut Tree) {
 }
 
 /// Validates a claim's spec.
-pub(super) fn validate(spec: &FieldRef<'_>) {
+pub(super) fn validate(spec: &FieldRef<'_>, expressions: Expressions) {
     let devices = spec.at(fields::DEVICES);
     let (requests, constraints) = (devices.at(fields::REQUESTS), devices.at(fields::CONSTRAINTS));
     let named = RequestNames::of(&requests);
     if requests.len() <= MAX {
-        requests.items().for_each(|request| validate_request(&request));
+        requests
+            .items()
+            .for_each(|request| validate_request(&request, expressions));
     }
     if constraints.len() <= MAX {
         for constraint in constraints.items() {
@@ -55,7 +58,7 @@ pub(super) fn validate(spec: &FieldRef<'_>) {
     validate_declarative(&devices);
 }
 
-fn validate_request(request: &FieldRef<'_>) {
+fn validate_request(request: &FieldRef<'_>, expressions: Expressions) {
     name::check(&request.at(fields::NAME), name::check_dns1123_label);
     let (exactly, alternatives) = (request.at(fields::EXACTLY), request.at(fields::FIRST_AVAILABLE));
     match (exactly.is_set(), !alternatives.is_empty()) {
@@ -73,12 +76,12 @@ fn validate_request(request: &FieldRef<'_>) {
                     name::check_dns1123_subdomain,
                 );
             }
-            validate_subrequest(&exactly);
+            validate_subrequest(&exactly, expressions);
         }
         (false, true) if alternatives.len() <= MAX_ALTERNATIVES => {
             for alternative in alternatives.items() {
                 name::check(&alternative.at(fields::NAME), name::check_dns1123_label);
-                validate_subrequest(&alternative);
+                validate_subrequest(&alternative, expressions);
             }
         }
         (false, true) => {}
@@ -86,8 +89,8 @@ fn validate_request(request: &FieldRef<'_>) {
 }
 
 /// Validates the fields that a request and its alternatives share.
-fn validate_subrequest(wish: &FieldRef<'_>) {
-    configuration::validate_selectors(&wish.at(fields::SELECTORS));
+fn validate_subrequest(wish: &FieldRef<'_>, expressions: Expressions) {
+    selector::validate(&wish.at(fields::SELECTORS), expressions);
     let count = wish.at(fields::COUNT);
     match wish.at(fields::ALLOCATION_MODE).str() {
         "All" if count.int() != 0 => count.invalid("must not be specified when allocationMode is 'All'"),

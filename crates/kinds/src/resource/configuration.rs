@@ -6,7 +6,6 @@ use setpoint_strategy::FieldRef;
 use super::format;
 
 const MAX_SELECTORS: usize = 32;
-const EXPRESSION_BYTES: usize = 10 * 1024;
 const PARAMETERS_BYTES: usize = 10 * 1024;
 
 /// Validates a driver configuration.
@@ -38,21 +37,6 @@ fn validate_parameters(parameters: &FieldRef<'_>) {
             }
         }
         _ => parameters.invalid_as("<value omitted>", "must be a valid JSON object"),
-    }
-}
-
-/// Validates selectors, except for the CEL expressions themselves.
-pub(super) fn validate_selectors(selectors: &FieldRef<'_>) {
-    if selectors.len() > MAX_SELECTORS {
-        return;
-    }
-    for selector in selectors.items() {
-        let cel = selector.at(fields::CEL);
-        if !cel.is_set() {
-            cel.required("");
-        } else if cel.at(fields::EXPRESSION).str().len() > EXPRESSION_BYTES {
-            cel.at(fields::EXPRESSION).too_long(EXPRESSION_BYTES);
-        }
     }
 }
 

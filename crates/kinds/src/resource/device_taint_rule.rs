@@ -4,7 +4,7 @@ use setpoint_api::table::Cell;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{
-    FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name, top_level,
+    EtcdEncoding, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name, top_level,
 };
 
 use super::{GROUP, format, taint};
@@ -46,7 +46,8 @@ impl Strategy for DeviceTaintRule {
     const RULES: Rules = Rules::DEFAULT
         .tracks_generation()
         .no_unconditional_update()
-        .discovery_storage_version("v1beta2");
+        .discovery_storage_version("v1beta2")
+        .etcd_encoding(EtcdEncoding::ProtobufIn("v1beta2"));
 
     fn default_for_request(rule: &mut Tree, facts: &RequestFacts) {
         taint::default_time_added(rule.child(fields::SPEC).child(fields::TAINT), facts);

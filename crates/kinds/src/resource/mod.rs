@@ -1,6 +1,6 @@
 //! The `resource.k8s.io` group: dynamic resource allocation of devices.
 //!
-//! CEL selectors are stored as text here; the evaluator that compiles them also validates them.
+//! CEL selectors are compiled when they are written; the scheduler evaluates them.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ pub mod resource_slice;
 mod claim;
 mod configuration;
 mod format;
+mod selector;
 mod taint;
 
 const GROUP: &str = "resource.k8s.io";

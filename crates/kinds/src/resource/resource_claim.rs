@@ -5,6 +5,7 @@ use setpoint_schema::{Tree, fields};
 use setpoint_strategy::columns::{self, Column};
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, Subresource};
 
+use super::selector::Expressions;
 use super::{GROUP, claim, format};
 
 const MAX_RESERVED: usize = 256;
@@ -29,7 +30,7 @@ impl Strategy for ResourceClaim {
     }
 
     fn validate(claim: &FieldRef<'_>, _facts: &RequestFacts) {
-        claim::validate(&claim.at(fields::SPEC));
+        claim::validate(&claim.at(fields::SPEC), Expressions::New);
     }
 
     fn validate_for_update(_claim: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}

@@ -3,6 +3,7 @@
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Strategy, meta};
 
+use super::selector::Expressions;
 use super::{GROUP, claim};
 
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Strategy for ResourceClaimTemplate {
         let spec = template.at(fields::SPEC);
         meta::validate_annotations(&spec.at(fields::METADATA).at(fields::ANNOTATIONS));
         meta::validate_labels(&spec.at(fields::METADATA).at(fields::LABELS));
-        claim::validate(&spec.at(fields::SPEC));
+        claim::validate(&spec.at(fields::SPEC), Expressions::New);
     }
 
     fn validate_for_update(_template: &FieldRef<'_>, _old: &FieldRef<'_>, _facts: &RequestFacts) {}
@@ -30,7 +31,7 @@ impl Strategy for ResourceClaimTemplate {
     fn validate_update(template: &FieldRef<'_>, old: &FieldRef<'_>, _facts: &RequestFacts) {
         let (spec, before) = (template.at(fields::SPEC), old.at(fields::SPEC));
         if !spec.is_same(&before) {
-            claim::validate(&spec.at(fields::SPEC));
+            claim::validate(&spec.at(fields::SPEC), Expressions::Stored);
         }
         spec.immutable(&before);
     }

@@ -3,7 +3,9 @@
 use setpoint_api::table::Cell;
 use setpoint_schema::fields;
 use setpoint_strategy::columns::{self, Column};
-use setpoint_strategy::{FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name};
+use setpoint_strategy::{
+    EtcdEncoding, FieldRef, Names, RequestFacts, Rules, Scope, Strategy, Subresource, name,
+};
 
 use crate::shared::condition;
 
@@ -36,7 +38,9 @@ impl Strategy for StorageVersionMigration {
             .description("The state of the migration."),
     ];
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::STATUS];
-    const RULES: Rules = Rules::DEFAULT.no_unconditional_update();
+    const RULES: Rules = Rules::DEFAULT
+        .no_unconditional_update()
+        .etcd_encoding(EtcdEncoding::ProtobufIn("v1beta1"));
 
     fn validate(migration: &FieldRef<'_>, _facts: &RequestFacts) {
         let resource = migration.at(fields::SPEC).at(fields::RESOURCE);

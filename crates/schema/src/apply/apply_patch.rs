@@ -13,6 +13,7 @@ use super::traversal::{ReadMode, same, to_canonical};
 use super::update::{FieldManager, UNMANAGED_FIELDS, own_changes};
 use super::versions::{VersionedComparison, reconcile_with_schemas};
 use crate::shape::Shape;
+use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
 
 /// The manager of the fields set before the first apply.
@@ -87,9 +88,12 @@ fn is_managed_fields(value: &Tree) -> bool {
     let is_entry = |entry: &Tree| {
         let Tree::Map(entry) = entry else { return false };
         entry.iter().all(|(name, value)| match (name, value) {
-            (_, Tree::Null) | ("fieldsV1", Tree::Map(_)) => true,
-            ("fieldsV1", _) => false,
-            (_, value) => matches!(value, Tree::Str(_)),
+            (_, Tree::Null) | ("fieldsV1", _) => true,
+            ("time", Tree::Str(text)) => time::to_unix(text, Precision::Seconds).is_ok(),
+            ("manager" | "operation" | "apiVersion" | "time" | "fieldsType" | "subresource", value) => {
+                matches!(value, Tree::Str(_))
+            }
+            _ => true,
         })
     };
     matches!(value, Tree::List(entries) if entries.iter().all(is_entry))

@@ -198,10 +198,19 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// A scalar in messages: its JSON, but with only the necessary escapes.
+/// A value in messages: a scalar as JSON with only the necessary escapes, the pairs of a map without separators.
 fn json(value: &Tree) -> String {
-    if let Tree::Str(text) = value {
-        return format!("{text:?}");
+    match value {
+        Tree::Str(text) => return format!("{text:?}"),
+        Tree::List(items) => {
+            let items: Vec<String> = items.iter().map(json).collect();
+            return format!("[{}]", items.join(","));
+        }
+        Tree::Map(map) => {
+            let pairs = map.iter().map(|(key, value)| format!("{key}={}", json(value)));
+            return pairs.collect();
+        }
+        _ => {}
     }
     let mut out = Vec::new();
     write_tree(value, &mut out);
@@ -232,6 +241,8 @@ mod tests {
         check("v:true", "[=true]");
         check("i:7", "[7]");
         check(r#"v:"\u003c\"""#, r#"[="<\""]"#);
+        check(r#"k:{"port":{}}"#, "[port=]");
+        check(r#"k:{"port":[{"a":1,"b":"c"},2]}"#, r#"[port=[a=1b="c",2]]"#);
     }
 
     #[test]

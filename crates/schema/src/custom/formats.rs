@@ -54,7 +54,7 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_cidr(text),
         "mac" => is_mac(text),
-        "email" => EMAIL.is_match(text),
+        "email" => EMAIL.is_match(text.trim_matches([' ', '\t'])),
         "uri" => is_uri(text),
         "hostname" => is_hostname(text),
         "uuid" => UUID.is_match(text),
@@ -92,6 +92,7 @@ static DATE_TIME: LazyLock<Regex> = LazyLock::new(|| {
         r"^(\d{4})-(\d{2})-(\d{2})[Tt ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)([.,]\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?$",
     )
 });
+static NUMBER_WITH_UNIT: LazyLock<Regex> = LazyLock::new(|| compiled(r"[0-9]+\s*([A-Za-zµ]+)"));
 static DURATION: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"^[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)"));
 
@@ -165,7 +166,10 @@ fn is_uri(text: &str) -> bool {
                 .chars()
                 .all(|next| next.is_ascii_alphanumeric() || "+-.".contains(next))
     };
-    is_scheme(scheme) && !rest.is_empty() && !text.contains(char::is_whitespace)
+    let host = rest
+        .strip_prefix("//")
+        .map_or("", |rest| rest.split(['/', '?']).next().unwrap_or_default());
+    is_scheme(scheme) && !rest.is_empty() && !host.contains(' ') && !text.contains(char::is_control)
 }
 
 fn is_hostname(text: &str) -> bool {
@@ -188,8 +192,21 @@ fn is_base64(text: &str) -> bool {
     padding <= 2 && text.len().is_multiple_of(4) && !text.is_empty() && body.bytes().all(allowed)
 }
 
-/// Go's form, such as `1h30m`, with days and weeks added.
+/// Go's form, such as `1h30m`, or text with at least one number and unit, such as `5 Minutes`.
 fn is_duration(text: &str) -> bool {
+    has_unit(text) || is_go_duration(text)
+}
+
+/// Whether one of the numbers in the text has a unit of time, in any case, short or as a prefix of the word.
+fn has_unit(text: &str) -> bool {
+    const SHORT: &[&str] = &["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
+    const WORDS: &[&str] = &["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
+    let is_unit = |unit: &str| SHORT.contains(&unit) || WORDS.iter().any(|word| unit.starts_with(word));
+    let mut numbers = NUMBER_WITH_UNIT.captures_iter(text);
+    numbers.any(|found| is_unit(&found[1].to_lowercase()))
+}
+
+fn is_go_duration(text: &str) -> bool {
     let mut rest = text.trim_start_matches(['-', '+']);
     if rest == "0" {
         return true;
@@ -288,11 +305,15 @@ mod tests {
         check("ipv6", &["::1"], &["1.2.3.4"]);
         check("cidr", &["10.0.0.0/8", "fd00::/64"], &["x", "10.0.0.0/33"]);
         check("mac", &["01:23:45:67:89:ab"], &["x"]);
-        check("email", &["a@b.c"], &["x"]);
-        check("uri", &["http://a/b", "urn:x"], &["::", "x"]);
+        check("email", &["a@b.c", " a@b.c "], &["x"]);
+        check(
+            "uri",
+            &["http://a/b", "http://a/b ", "urn:x"],
+            &["::", "x", "http://a /b", "http://a/\n"],
+        );
         check("uuid4", &["f47ac10b-58cc-4372-a567-0e02b2c3d479"], &["x"]);
         check("byte", &["YWJj"], &["!!"]);
-        check("duration", &["1h30m", "5s"], &["x", "1"]);
+        check("duration", &["1h30m", "5s", "5M", "2 weeks"], &["x", "1", "5q"]);
         check("isbn", &["0321751043", "978-0321751041"], &["x"]);
         check("creditcard", &["4111-1111-1111-1111"], &["4111-1111-1111-1112"]);
         check("k8s-short-name", &["a-b"], &["A_"]);

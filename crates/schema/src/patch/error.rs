@@ -22,9 +22,9 @@ pub enum Error {
     #[error("{0}")]
     Unmergeable(String),
     /// The strategically merged object has a value of a wrong type. The response is an invalid value of the field
-    /// `patch`, quoted as `patch`, with the detail `why`.
-    #[error("{why}")]
-    TypeMismatch { patch: String, why: String },
+    /// `patch`, quoted by [`super::quoted_strategic`], with this detail.
+    #[error("{0}")]
+    TypeMismatch(String),
 }
 
 impl Error {

@@ -1,7 +1,5 @@
 //! JSON Patch (RFC 6902): a list of operations, executed in order until one fails.
 
-use std::collections::HashSet;
-
 use super::copy::copy;
 use super::error::Error;
 use super::{merge, pointer};
@@ -25,10 +23,15 @@ struct Operation<'p> {
 pub(super) fn apply(tree: &mut Tree, patch: &Tree) -> Result<(), Error> {
     let operations = read(patch)?;
     let mut copied_bytes = 0;
+    sort_map(tree);
     for operation in &operations {
+        operation.sort_path(tree, operation.from);
+        if operation.op == Some("copy") {
+            operation.sort_path(tree, operation.path);
+        }
         operation.execute(tree, &mut copied_bytes)?;
+        operation.sort_path(tree, operation.path);
     }
-    sort_touched(tree, &operations);
     Ok(())
 }
 
@@ -82,6 +85,18 @@ impl<'p> Operation<'p> {
                 "Unexpected kind: {}",
                 other.unwrap_or("unknown")
             ))),
+        }
+    }
+
+    /// Sorts the maps on the path: the reference server decodes them, and encodes them with sorted keys from then on. A
+    /// value that was compared by a test is decoded as a whole.
+    fn sort_path(&self, tree: &mut Tree, path: Option<&str>) {
+        let Some(path) = path else { return };
+        pointer::walk(tree, path, merge::sort);
+        if self.op == Some("test")
+            && let Some(value) = pointer::find_value(tree, path)
+        {
+            sort_all(value);
         }
     }
 
@@ -284,20 +299,19 @@ fn equal(left: &Tree, right: &Tree) -> bool {
     }
 }
 
-/// Sorts the maps on the paths of the operations.
-fn sort_touched(tree: &mut Tree, operations: &[Operation<'_>]) {
+fn sort_map(tree: &mut Tree) {
     if let Tree::Map(map) = tree {
         merge::sort(map);
     }
-    let mut seen = HashSet::new();
-    for path in operations
-        .iter()
-        .flat_map(|operation| [operation.path, operation.from])
-        .flatten()
-    {
-        if seen.insert(pointer::container_pointer(path)) {
-            pointer::walk(tree, path, merge::sort);
-        }
+}
+
+/// Sorts a value's maps at every depth.
+fn sort_all(tree: &mut Tree) {
+    sort_map(tree);
+    match tree {
+        Tree::Map(map) => map.iter_mut().for_each(|(_, value)| sort_all(value)),
+        Tree::List(items) => items.iter_mut().for_each(sort_all),
+        _ => {}
     }
 }
 

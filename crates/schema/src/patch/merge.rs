@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use compact_str::CompactString;
 
-use super::copy::last_pairs;
+use super::copy::{copy, last_pairs};
 use super::error::Error;
 use crate::tree::{Map, Tree};
 
@@ -38,6 +38,8 @@ fn merge_value(old: Option<Tree>, value: &Tree) -> Option<Tree> {
             merge_map(&mut old, value);
             Some(Tree::Map(old))
         }
+        // Neither decoded nor searched for nulls by the reference server.
+        (Some(Tree::Map(_)), value) => Some(copy(value)),
         (_, value) => Some(copy_sorted_without_nulls(value)),
     }
 }

@@ -47,9 +47,10 @@ pub(super) fn walk(tree: &mut Tree, pointer: &str, mut visit: impl FnMut(&mut Ma
     }
 }
 
-/// The pointer of the container.
-pub(super) fn container_pointer(pointer: &str) -> &str {
-    pointer.rsplit_once('/').map_or("", |(container, _)| container)
+/// The value at a pointer, if there is one.
+pub(super) fn find_value<'t>(tree: &'t mut Tree, pointer: &str) -> Option<&'t mut Tree> {
+    let (steps, key) = split(pointer)?;
+    steps.chain([key]).try_fold(tree, |node, step| child(node, &step))
 }
 
 fn split(pointer: &str) -> Option<(impl Iterator<Item = Cow<'_, str>>, Cow<'_, str>)> {

@@ -22,6 +22,7 @@ mod directive;
 mod list;
 mod order;
 mod patch_meta;
+mod quoted;
 
 use super::copy::{copy_map, last_pairs};
 use super::error::Error;
@@ -37,6 +38,16 @@ pub(super) fn apply(tree: &mut Tree, patch: &Tree, shape: &Shape) -> Result<(), 
         Tree::Map(patch) => merge_map(tree.map_or_default(), patch, ValueKind::Struct(shape)),
         Tree::Null => Ok(()),
         other => Err(Error::not_an_object("", other.type_name())),
+    }
+}
+
+/// The patch as it is quoted in an error after it was merged into this object.
+pub(super) fn quoted(original: &Tree, patch: &Tree, shape: &Shape) -> Tree {
+    match (original, patch) {
+        (Tree::Map(original), Tree::Map(patch)) => {
+            quoted::rest_of_map(original, patch, ValueKind::Struct(shape)).into()
+        }
+        _ => patch.clone(),
     }
 }
 

@@ -155,8 +155,9 @@ fn check(object: &Value, step: &Value) -> Outcome {
             message.strip_prefix("Request entity too large: ").unwrap(),
         ),
         (422, Err(Error::Inapplicable(_) | Error::TestFailed(_))) if message == REJECTED => Ok(()),
-        (422, Err(Error::TypeMismatch { patch, why })) => {
-            same(&format!("{INVALID_PATCH}{patch:?}: {why}"), message)
+        (422, Err(Error::TypeMismatch(why))) => {
+            let quoted = quoted_strategic(&to_tree(object).unwrap(), &patch, shape);
+            same(&format!("{INVALID_PATCH}{quoted:?}: {why}"), message)
         }
         (422, Ok(())) if message.starts_with(INVALID_PATCH) => {
             same(&decode_error(step, shape, tree, &patch), message)

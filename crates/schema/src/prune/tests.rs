@@ -321,7 +321,7 @@ fn only_the_first_wrong_value_is_named() {
 #[test]
 fn strings_that_do_not_parse_are_rejected() {
     let form = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    for quantity in [r#""abc""#, r#""""#, "true", r#""1 Gi""#, r#""-""#] {
+    for quantity in [r#""abc""#, r#""""#, "true", r#""1 Gi""#] {
         check_mismatch(
             "Pod",
             &format!(r#"{{"spec":{{"overhead":{{"cpu":{quantity}}}}}}}"#),
@@ -332,7 +332,7 @@ fn strings_that_do_not_parse_are_rejected() {
         let object = format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#);
         check_mismatch("Pod", &object, "unable to parse quantity's suffix");
     }
-    for quantity in ["1", "-1.5", "+.5", "100m", "1e3", "1E-3", "2Ei", "3E"] {
+    for quantity in ["1", "-1.5", "+.5", "100m", "1e3", "1E-3", "2Ei", "3E", "-", "Mi"] {
         let (_, problems) = run(
             "Pod",
             &format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#),

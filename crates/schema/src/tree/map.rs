@@ -90,23 +90,21 @@ impl Map {
     }
 
     /// Adds a null at the end without looking up the key, to be filled in place.
+    #[inline]
     pub fn push_null(&mut self, key: CompactString) -> &mut Tree {
-        if let Pairs::Few(pairs) = &mut self.pairs
-            && pairs.len() >= INDEXED_PAIRS
-        {
-            self.pairs = Pairs::from(std::mem::take(pairs));
+        if matches!(&self.pairs, Pairs::Few(pairs) if pairs.len() >= INDEXED_PAIRS) {
+            self.become_indexed();
         }
-        let pairs = match &mut self.pairs {
-            Pairs::Few(pairs) => pairs,
-            Pairs::Many(many) => {
-                let at = many.pairs.len();
-                if let Some(positions) = many.positions.get_mut() {
-                    positions.insert(key.clone(), at);
-                }
-                &mut many.pairs
-            }
-        };
-        &mut pairs.push_mut((key, Tree::Null)).1
+        match &mut self.pairs {
+            Pairs::Few(pairs) => &mut pairs.push_mut((key, Tree::Null)).1,
+            Pairs::Many(many) => many.push_null(key),
+        }
+    }
+
+    #[cold]
+    fn become_indexed(&mut self) {
+        let pairs = std::mem::take(self.pairs_mut());
+        self.pairs = Pairs::from(pairs);
     }
 
     /// Removes every pair with the key and returns the last one's value.
@@ -157,6 +155,7 @@ impl Map {
     }
 
     /// The pairs, in order.
+    #[inline]
     pub fn pairs(&self) -> &[Pair] {
         match &self.pairs {
             Pairs::Few(pairs) => pairs,
@@ -177,6 +176,7 @@ impl Map {
     }
 
     /// The pairs, whose keys and positions the caller keeps.
+    #[inline]
     fn slots_mut(&mut self) -> &mut [Pair] {
         match &mut self.pairs {
             Pairs::Few(pairs) => pairs,
@@ -185,6 +185,7 @@ impl Map {
     }
 
     /// The position of the last pair with a key.
+    #[inline]
     fn position(&self, key: &str) -> Option<usize> {
         match &self.pairs {
             Pairs::Few(pairs) => scan(pairs, key),
@@ -193,6 +194,7 @@ impl Map {
     }
 }
 
+#[inline]
 fn scan(pairs: &[Pair], key: &str) -> Option<usize> {
     pairs.iter().rposition(|(name, _)| name == key)
 }
@@ -200,6 +202,15 @@ fn scan(pairs: &[Pair], key: &str) -> Option<usize> {
 // === impl IndexedPairs ===
 
 impl IndexedPairs {
+    #[cold]
+    fn push_null(&mut self, key: CompactString) -> &mut Tree {
+        if let Some(positions) = self.positions.get_mut() {
+            positions.insert(key.clone(), self.pairs.len());
+        }
+        &mut self.pairs.push_mut((key, Tree::Null)).1
+    }
+
+    #[cold]
     fn position(&self, key: &str) -> Option<usize> {
         if let Some(positions) = self.positions.get() {
             return positions.get(key).copied();

@@ -29,22 +29,51 @@ const fn escapes() -> [u8; 256] {
     table
 }
 
+/// Bytes that are looked at together. The compiler compares them all at once.
+const BLOCK_BYTES: usize = 16;
+
 /// Writes a string with its quotes. Besides what JSON demands, `<`, `>`, `&` and the two Unicode line separators are
 /// escaped.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.push(b'"');
-    let mut start = 0;
-    for (at, byte) in bytes.iter().enumerate() {
+    let (mut start, mut at) = (0, plain_blocks(bytes));
+    while let Some(byte) = bytes.get(at) {
         let escape = ESCAPES[usize::from(*byte)];
-        if escape == 0 || (escape == LOOKAHEAD && !is_line_separator(&bytes[at..])) {
+        if escape == 0 {
+            at += 1;
             continue;
         }
-        out.extend_from_slice(&bytes[start..at]);
-        start = at + write_escape(escape, &bytes[at..], out);
+        if escape == LOOKAHEAD && !is_line_separator(&bytes[at..]) {
+            at += 1;
+        } else {
+            out.extend_from_slice(&bytes[start..at]);
+            at += write_escape(escape, &bytes[at..], out);
+            start = at;
+        }
+        at += plain_blocks(&bytes[at..]);
     }
     out.extend_from_slice(&bytes[start..]);
     out.push(b'"');
+}
+
+/// The bytes of the first blocks in which nothing may need an escape.
+fn plain_blocks(bytes: &[u8]) -> usize {
+    let may_need_escape = |byte: u8| {
+        (byte < 0x20)
+            | (byte == b'"')
+            | (byte == b'\\')
+            | (byte == b'<')
+            | (byte == b'>')
+            | (byte == b'&')
+            | (byte == 0xe2)
+    };
+    let is_plain = |block: &&[u8]| {
+        !block
+            .iter()
+            .fold(false, |found, byte| found | may_need_escape(*byte))
+    };
+    bytes.chunks_exact(BLOCK_BYTES).take_while(is_plain).count() * BLOCK_BYTES
 }
 
 /// Writes one escape and returns how many bytes it stands for.
@@ -107,4 +136,39 @@ fn write_with_exponent(number: f64, out: &mut Vec<u8>) -> std::io::Result<()> {
     let (digits, exponent) = text.split_once('e').expect("the form has an exponent");
     let sign = if exponent.starts_with('-') { "" } else { "+" };
     write!(out, "{digits}e{sign}{exponent}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What [`write_string`] writes for one character.
+    fn written(character: char) -> String {
+        match character {
+            '\n' => "\\n".into(),
+            '"' => "\\\"".into(),
+            '\\' => "\\\\".into(),
+            '<' | '>' | '&' | '\u{1}' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(character)),
+            plain => plain.into(),
+        }
+    }
+
+    #[test]
+    fn every_character_is_escaped_at_every_position() {
+        let characters = [
+            '\n', '"', '\\', '<', '>', '&', '\u{1}', '\u{2028}', '\u{2029}', '€', 'é', ' ',
+        ];
+        for character in characters {
+            for before in 0..3 * BLOCK_BYTES {
+                for after in [0, 1, BLOCK_BYTES, 2 * BLOCK_BYTES + 1] {
+                    let (before, after) = ("x".repeat(before), "y".repeat(after));
+                    let mut out = Vec::new();
+                    write_string(&format!("{before}{character}{after}{character}"), &mut out);
+                    let character = written(character);
+                    let expected = format!("\"{before}{character}{after}{character}\"");
+                    assert_eq!(String::from_utf8(out).unwrap(), expected);
+                }
+            }
+        }
+    }
 }

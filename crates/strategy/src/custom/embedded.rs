@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use setpoint_api::field::Errors;
 use setpoint_schema::custom::Schema;
 use setpoint_schema::shape::Field;
-use setpoint_schema::{Pack, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune};
+use setpoint_schema::{Map, Pack, PruneErrors, Shape, StrictError as Unknown, Tree, fields, prune};
 
 use super::rules::text;
 use crate::field::FieldRef;
@@ -43,9 +43,13 @@ fn coerce_one(object: &mut Tree, path: &str, problems: &mut PruneErrors) {
             problems.type_error.get_or_insert(problem);
         }
     }
-    let Some(metadata) = object.find_mut(fields::METADATA) else {
+    let Some(metadata) = object.get_mut(fields::METADATA) else {
         return;
     };
+    if metadata.is_null() {
+        *metadata = Tree::Map(Map::default());
+        return;
+    }
     let shape = HEAD.at(&[fields::METADATA]).expect("every object has metadata");
     let shown = text(metadata);
     let found = prune(shape, metadata);

@@ -141,10 +141,15 @@ fn custom(spec: &Tree, names: &Tree, version: &Tree, storage: &str, versions: &A
 
 /// The shape of `kind`, `apiVersion` and metadata, with the kind's names.
 fn head(info: &KindInfo) -> Shape {
+    with_gvk(common_shape(&id(info)), info)
+}
+
+/// The shape of `kind`, `apiVersion` and metadata, which every custom object has.
+pub fn common_shape(id: &str) -> Shape {
     let any = Pack::builtin().shape_of("", "v1", "ConfigMap");
     let metadata = any.and_then(|shape| shape.member(fields::METADATA));
     let metadata = metadata.expect("the pack has config maps, and they have metadata");
-    with_gvk(Shape::new(&id(info), true, vec![metadata.clone()]), info)
+    Shape::new(id, true, vec![metadata.clone()])
 }
 
 /// The shape that patches and apply use.

@@ -23,7 +23,7 @@ mod versions;
 mod webhook;
 
 pub use converted_metadata::{check_identity, restore_metadata};
-pub use from_crd::kinds_of;
+pub use from_crd::{common_shape, kinds_of};
 pub use json_path::JsonPath;
 pub use lazy_schema::StoredCrd;
 pub use openapi::selectable_fields;
@@ -79,6 +79,18 @@ impl CustomKind {
 
     /// Drops fields that neither the schema nor the metadata has, and returns their paths.
     fn prune(&self, tree: &mut Tree) -> PruneErrors {
+        let mut problems = self.prune_metadata(tree);
+        let dropped = self.schema().prune(tree).into_iter();
+        problems
+            .strict
+            .extend(dropped.map(|path| Unknown::Unknown(path.into())));
+        self.schema().prune_non_nullable_nulls(tree);
+        embedded::coerce(self.schema(), tree, &mut problems);
+        problems
+    }
+
+    /// Drops unknown fields of the metadata and what the whole object has twice, and returns their paths.
+    fn prune_metadata(&self, tree: &mut Tree) -> PruneErrors {
         let mut problems = PruneErrors {
             strict: rules::drop_duplicates(tree),
             type_error: None,
@@ -93,15 +105,13 @@ impl CustomKind {
                 Unknown::Unknown(path) => Unknown::Unknown(format!("metadata.{path}")),
                 Unknown::Duplicate(path) => Unknown::Duplicate(format!("metadata.{path}")),
             });
+            let mut named: Vec<Unknown> = named.collect();
+            named.sort_by_key(ToString::to_string);
             problems.strict.extend(named);
-            problems.type_error = found.type_error;
+            // Upstream decodes metadata with sorted keys, and reports the first error.
+            let first_error = |other| prune(shape, &mut metadata.sorted()).type_error.unwrap_or(other);
+            problems.type_error = found.type_error.map(first_error);
         }
-        let dropped = self.schema().prune(tree).into_iter();
-        problems
-            .strict
-            .extend(dropped.map(|path| Unknown::Unknown(path.into())));
-        self.schema().prune_non_nullable_nulls(tree);
-        embedded::coerce(self.schema(), tree, &mut problems);
         problems
     }
 
@@ -205,6 +215,18 @@ impl Decode for CustomKind {
 
     fn conform(&self, tree: Tree, validation: FieldValidation) -> Result<DecodedObject, DecodeError> {
         strict::conform_tree_with(tree, self.shape(), validation, |tree| self.prune(tree))
+    }
+
+    fn conform_admitted(&self, tree: Tree) -> Result<DecodedObject, DecodeError> {
+        strict::conform_tree_with(tree, self.shape(), FieldValidation::Ignore, |tree| {
+            let mut problems = self.prune_metadata(tree);
+            embedded::coerce(self.schema(), tree, &mut problems);
+            problems
+        })
+    }
+
+    fn drop_unknown_fields(&self, tree: &mut Tree) {
+        self.schema().prune(tree);
     }
 
     fn prepare_input(&self, tree: &mut Tree) -> Result<(), InvalidObject> {

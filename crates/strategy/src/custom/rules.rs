@@ -29,9 +29,14 @@ pub(super) fn validate_metadata(object: &Tree, head: &Shape, scope: Scope, error
     meta::validate(&metadata, scope, NameRule::Subdomain);
 }
 
+/// Validates an update of the metadata. Kubernetes applies these rules once for every kind and once more for custom ones,
+/// and lists each cause as often.
 pub(super) fn validate_metadata_update(object: &Tree, old: &Tree, head: &Shape, errors: &Errors) {
     let new = FieldRef::new(object, head, errors).at(fields::METADATA);
-    meta::validate_update(&new, &FieldRef::read_only(old, head).at(fields::METADATA));
+    for _ in 0..2 {
+        meta::validate_update(&new, &FieldRef::read_only(old, head).at(fields::METADATA));
+        meta::validate_common(&new);
+    }
 }
 
 /// Keeps the fields that the request may not change, and increments the generation if the spec changes.

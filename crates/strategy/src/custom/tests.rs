@@ -313,6 +313,42 @@ fn rules_are_evaluated_on_the_old_and_the_new_object() {
 }
 
 #[test]
+fn the_first_error_of_metadata_is_that_of_its_first_key() {
+    let kind = one_kind(r#""schema": {"openAPIV3Schema": {"type": "object"}}"#);
+    let json =
+        r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"labels":[],"annotations":{"a":true}}}"#;
+    let tree = setpoint_codec::json::parse(json.as_bytes()).unwrap();
+    let error = kind.conform(tree, FieldValidation::Ignore).unwrap_err();
+    let expected = "json: cannot unmarshal bool into Go struct field ObjectMeta.annotations of type string";
+    assert_eq!(error.cause(), expected);
+}
+
+#[test]
+fn errors_of_updated_metadata_are_listed_as_often_as_upstream_does() {
+    let kind = one_kind(r#""schema": {"openAPIV3Schema": {"type": "object"}}"#);
+    let object = |metadata: &str| {
+        let json = format!(
+            r#"{{"apiVersion":"example.com/v1","kind":"Thing","metadata":{{"name":"a","resourceVersion":"1",{metadata}}}}}"#
+        );
+        setpoint_codec::json::parse(json.as_bytes()).unwrap()
+    };
+    let (old, new) = (
+        object(r#""uid":"u""#),
+        object(r#""uid":"v","labels":{"a":"b c"}"#),
+    );
+    let errors = Errors::default();
+    let update = UpdateContext {
+        old: &old,
+        subresource: None,
+        facts: &facts(),
+    };
+    kind.validate_update(&new, &update, &errors);
+    let found = errors.into_vec();
+    let count = |path: &str| found.iter().filter(|error| error.path == path).count();
+    assert_eq!((count("metadata.labels"), count("metadata.uid")), (3, 2));
+}
+
+#[test]
 fn rules_are_not_evaluated_on_an_invalid_object() {
     let kind = one_kind(
         r#""schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {

@@ -68,8 +68,10 @@ pub struct UpstreamQuirks {
     /// The storage version that discovery hashes, if it is not the actual one: Kubernetes stores a new version's
     /// objects in the previous version for one release.
     pub discovery_storage_version: &'static str,
-    /// The resource's path in etcd as Kubernetes' error messages show it, if it is not the resource name.
+    /// The resource's path in etcd, which Kubernetes' error messages show, if it is not the resource name.
     pub error_storage_path: &'static str,
+    /// How Kubernetes encodes the objects in etcd.
+    pub etcd_encoding: EtcdEncoding,
     /// How an empty list is encoded in a field that is always shown.
     pub empty: EmptyCollections,
     /// The resource in NotFound errors, if it differs.
@@ -81,6 +83,20 @@ pub struct UpstreamQuirks {
     /// A validation error that two rules report is two causes of the response, as Kubernetes' server of custom resources
     /// has it. Other kinds list it once.
     pub repeats_causes: bool,
+}
+
+/// How Kubernetes encodes the objects of a kind in etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EtcdEncoding {
+    /// Protobuf in the storage version. Custom resources, which have no protobuf form, are JSON.
+    Protobuf,
+    /// Protobuf in another version, which has the same fields: Kubernetes stores a new version's objects in the previous
+    /// version for one release.
+    ProtobufIn(&'static str),
+    /// JSON in the storage version.
+    Json,
+    /// JSON in another version, to which [`crate::Strategy::convert_to_etcd`] converts.
+    JsonIn(&'static str),
 }
 
 /// The format of names of a kind.
@@ -98,6 +114,15 @@ pub enum NameRule {
     Address,
     /// Checked by [`crate::Strategy::validate`].
     Custom,
+}
+
+// === impl EtcdEncoding ===
+
+impl EtcdEncoding {
+    /// Whether objects are JSON in this version, which is not the storage version.
+    pub fn is_json_in(self, version: &str) -> bool {
+        matches!(self, EtcdEncoding::JsonIn(own) if own == version)
+    }
 }
 
 // === impl Rules ===
@@ -129,6 +154,7 @@ impl Rules {
         upstream: UpstreamQuirks {
             discovery_storage_version: "",
             error_storage_path: "",
+            etcd_encoding: EtcdEncoding::Protobuf,
             empty: EmptyCollections::AsNull,
             not_found_resource: "",
             bad_field_label_message: "field label not supported: {label}",
@@ -227,6 +253,11 @@ impl Rules {
 
     pub const fn error_storage_path(mut self, path: &'static str) -> Self {
         self.upstream.error_storage_path = path;
+        self
+    }
+
+    pub const fn etcd_encoding(mut self, encoding: EtcdEncoding) -> Self {
+        self.upstream.etcd_encoding = encoding;
         self
     }
 

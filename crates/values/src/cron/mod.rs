@@ -1,4 +1,5 @@
-//! Cron schedules: five crontab fields or a descriptor such as `@hourly`, in a time zone.
+//! Cron schedules: five crontab fields, optionally with seconds before them, or a descriptor such as `@hourly`, in a time
+//! zone.
 //!
 //! Syntax, messages and times are those of <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>,
 //! which Kubernetes uses. A local time that a clock change skips does not fire; one that occurs twice fires twice.
@@ -18,9 +19,10 @@ pub struct Schedule {
     zone: TimeZone,
 }
 
-/// The minutes, hours and so on that fire, a bit for each.
+/// The seconds, minutes, hours and so on that fire, a bit for each.
 #[derive(Debug, Clone)]
 struct Fields {
+    seconds: u64,
     minutes: u64,
     hours: u64,
     days: u64,
@@ -63,6 +65,20 @@ impl Schedule {
         })
     }
 
+    /// The same for schedules that may have six fields, of which the first has the seconds.
+    pub fn parse_with_seconds(text: &str, default: TimeZone) -> Result<Self, String> {
+        let (own, fields) = parse::split_zone(text)?;
+        let zone = own.unwrap_or(default);
+        let Some((seconds, rest)) = parse::split_seconds(fields)? else {
+            return Self::parse(fields, zone);
+        };
+        let Recurrence::At(fields) = Recurrence::parse(&rest)? else {
+            return Err(format!("unrecognized schedule: {text}"));
+        };
+        let recurrence = Recurrence::At(Fields { seconds, ..fields });
+        Ok(Self { recurrence, zone })
+    }
+
     /// The first time after this one at which it fires.
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         match &self.recurrence {
@@ -71,9 +87,8 @@ impl Schedule {
                 Timestamp::from_second(time.as_second().checked_add(seconds)?).ok()
             }
             Recurrence::At(fields) => {
-                let minute = time.as_second().div_euclid(60).checked_add(1)?;
-                let minute = Timestamp::from_second(minute.checked_mul(60)?).ok()?;
-                fields.first_from(minute.to_zoned(self.zone.clone()))
+                let second = Timestamp::from_second(time.as_second().checked_add(1)?).ok()?;
+                fields.first_from(second.to_zoned(self.zone.clone()))
             }
         }
     }
@@ -82,7 +97,7 @@ impl Schedule {
 // === impl Fields ===
 
 impl Fields {
-    /// The first time from this whole minute on that all fields match. The search goes forward in time, not on the
+    /// The first time from this whole second on that all fields match. The search goes forward in time, not on the
     /// clock's face, so that it meets the hours that a clock change repeats, and none that it skips.
     fn first_from(&self, mut time: Zoned) -> Option<Timestamp> {
         let has = |bits: u64, at: i8| bits & (1 << at) != 0;
@@ -94,14 +109,25 @@ impl Fields {
             } else if !self.matches_day(&time) {
                 time.tomorrow().ok()?.start_of_day().ok()?
             } else if !has(self.hours, time.hour()) {
-                time.checked_add((60 - i64::from(time.minute())).minutes()).ok()?
+                let passed = i64::from(time.minute()) * 60 + i64::from(time.second());
+                time.checked_add((3600 - passed).seconds()).ok()?
             } else if !has(self.minutes, time.minute()) {
-                time.checked_add(1.minute()).ok()?
+                time.checked_add((60 - i64::from(time.second())).seconds()).ok()?
+            } else if !has(self.seconds, time.second()) {
+                time.checked_add(self.seconds_until_next(time.second()).seconds())
+                    .ok()?
             } else {
                 return Some(time.timestamp());
             };
         }
         None
+    }
+
+    /// How many seconds until the next one that fires, or until the minute ends.
+    fn seconds_until_next(&self, second: i8) -> i64 {
+        let later = self.seconds >> second;
+        let until_end = 60 - i64::from(second);
+        i64::from(later.trailing_zeros()).min(until_end)
     }
 
     fn matches_day(&self, day: &Zoned) -> bool {
@@ -155,6 +181,47 @@ mod tests {
             "2026-01-01T00:00:00Z",
             &["2028-02-29T00:00:00Z"],
         );
+    }
+
+    #[test]
+    fn a_sixth_field_has_the_seconds() {
+        #[track_caller]
+        fn check(schedule: &str, after: &str, expected: &[&str]) {
+            let schedule = Schedule::parse_with_seconds(schedule, TimeZone::UTC).unwrap();
+            let mut time: Timestamp = after.parse().unwrap();
+            for expected in expected {
+                time = schedule.next_after(time).unwrap();
+                assert_eq!(time.to_string(), *expected);
+            }
+        }
+        check(
+            "*/20 * * * * *",
+            "2026-01-01T00:00:39.5Z",
+            &[
+                "2026-01-01T00:00:40Z",
+                "2026-01-01T00:01:00Z",
+                "2026-01-01T00:01:20Z",
+            ],
+        );
+        check(
+            "0 2 */3 * * *",
+            "2026-01-01T00:02:00Z",
+            &["2026-01-01T03:02:00Z", "2026-01-01T06:02:00Z"],
+        );
+        check("5 * * * * *", "2026-01-01T00:00:05Z", &["2026-01-01T00:01:05Z"]);
+        check(
+            "*/5 * * * *",
+            "2026-01-01T00:00:00Z",
+            &["2026-01-01T00:05:00Z", "2026-01-01T00:10:00Z"],
+        );
+        check("@every 3s", "2026-01-01T00:00:00Z", &["2026-01-01T00:00:03Z"]);
+        for (text, expected) in [
+            ("* * *", "expected 5 or 6 fields, found 3: * * *"),
+            ("60 * * * * *", "end of range (60) above maximum (59): 60"),
+        ] {
+            let error = Schedule::parse_with_seconds(text, TimeZone::UTC).unwrap_err();
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

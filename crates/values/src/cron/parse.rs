@@ -21,6 +21,7 @@ struct ValueRange {
     names: &'static [&'static str],
 }
 
+const SECONDS: ValueRange = ValueRange::new(0, 59, &[]);
 const MINUTES: ValueRange = ValueRange::new(0, 59, &[]);
 const HOURS: ValueRange = ValueRange::new(0, 23, &[]);
 const DAYS: ValueRange = ValueRange::new(1, 31, &[]);
@@ -49,6 +50,19 @@ pub(super) fn split_zone(text: &str) -> Result<(Option<TimeZone>, &str), String>
     };
     let zone = zone(name).map_err(|why| format!("provided bad location {name}: {why}"))?;
     Ok((Some(zone), schedule.trim()))
+}
+
+/// Splits off the seconds of a schedule with six fields; `None` if it has five, or is a descriptor.
+pub(super) fn split_seconds(text: &str) -> Result<Option<(u64, String)>, String> {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    match fields[..] {
+        _ if text.starts_with('@') => Ok(None),
+        [seconds, ref rest @ ..] if rest.len() == 5 => {
+            Ok(Some((SECONDS.parse_field(seconds)?, rest.join(" "))))
+        }
+        [_, _, _, _, _] => Ok(None),
+        _ => Err(format!("expected 5 or 6 fields, found {}: {text}", fields.len())),
+    }
 }
 
 impl Recurrence {
@@ -82,6 +96,7 @@ impl Fields {
             ));
         };
         let fields = Self {
+            seconds: 1,
             minutes: MINUTES.parse_field(minutes)?,
             hours: HOURS.parse_field(hours)?,
             days: DAYS.parse_field(days)?,

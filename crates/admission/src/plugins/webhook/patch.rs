@@ -59,8 +59,9 @@ pub(super) struct AppliedPatch {
     pub(super) patch: Tree,
 }
 
-/// Replaces the object under review by a tree in the version of the matched resource: drops unknown fields, sets defaults
-/// and converts it. Returns whether that changes the object.
+/// Replaces the object under review by a tree in the version of the matched resource: drops unknown fields (of custom
+/// objects the registry does, after validating admission), sets defaults and converts it. Returns whether that changes the
+/// object.
 async fn replace(review: &mut Review<'_>, matched: &MatchedResource, patched: Tree) -> Result<bool, Status> {
     let form = ObjectForm::of(review, matched)?;
     let new = match &form {
@@ -69,7 +70,7 @@ async fn replace(review: &mut Review<'_>, matched: &MatchedResource, patched: Tr
             conformed.map_err(|error| Status::internal(error.cause()))?.tree
         }
         ObjectForm::Kind(kind) => {
-            let conformed = kind.conform(patched, FieldValidation::Ignore);
+            let conformed = kind.conform_admitted(patched);
             let mut tree = conformed.map_err(|error| Status::internal(error.cause()))?.tree;
             kind.prepare_input(&mut tree).map_err(Status::internal)?;
             kind.default_for_request(&mut tree, review.facts);

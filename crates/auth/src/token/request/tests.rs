@@ -182,3 +182,23 @@ fn a_bearer_is_known_as_long_as_the_pod_lives() {
     let error = accounts.authenticate_token(token, &issuer.audiences).unwrap_err();
     assert_eq!(error.0, "service account token has been invalidated");
 }
+
+#[test]
+fn validating_admission_sees_the_account_and_the_audiences() {
+    let (issuer, caches) = (issuer(), caches());
+    let cache = caches.cache(&GroupResource::new("", "serviceaccounts")).unwrap();
+    let account = cache.find(&Key::new("default", "web")).unwrap();
+    let body = json!({"spec": {"expirationSeconds": 1200}, "status": {"token": "x"}});
+    let mut body = setpoint_schema::to_tree(&body).unwrap();
+    prepare(&issuer, &account, &mut body, NOW.parse().unwrap()).unwrap();
+    let mut json = Vec::new();
+    setpoint_schema::write::write_tree(&body, &mut json);
+    let prepared: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(
+        prepared,
+        json!({
+            "metadata": {"name": "web", "namespace": "default", "uid": "u-web", "creationTimestamp": NOW},
+            "spec": {"expirationSeconds": 1200, "audiences": ["https://kubernetes.default.svc"]},
+        })
+    );
+}

@@ -4,6 +4,7 @@
 //! the finalizer keeps it until all its custom objects are deleted.
 
 mod conversion;
+mod etcd;
 mod internal;
 mod names;
 mod options;
@@ -22,7 +23,8 @@ use setpoint_strategy::custom::{
     crd::{self, CLEANUP},
 };
 use setpoint_strategy::{
-    FieldRef, InvalidObject, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta, top_level,
+    EtcdEncoding, FieldRef, InvalidObject, Names, RequestFacts, Rules, Scope, Strategy, Subresource, meta,
+    top_level,
 };
 
 use options::ValidationOptions;
@@ -80,6 +82,7 @@ impl Strategy for CustomResourceDefinition {
         .unqualified_finalizers()
         .discovery_storage_version("v1beta1")
         .error_storage_path("apiextensions.k8s.io/customresourcedefinitions")
+        .etcd_encoding(EtcdEncoding::JsonIn("v1beta1"))
         .empty(EmptyCollections::Keep)
         .repeats_causes();
 
@@ -187,6 +190,14 @@ impl Strategy for CustomResourceDefinition {
 
     fn decompress(json: &Bytes) -> Result<Bytes, InvalidObject> {
         compression::decompress(json)
+    }
+
+    fn convert_to_etcd(crd: &mut Tree) {
+        etcd::to_v1beta1(crd);
+    }
+
+    fn convert_from_etcd(crd: &mut Tree) {
+        etcd::from_v1beta1(crd);
     }
 
     // The first deletion only marks the CRD; from then on the finalizer keeps it.

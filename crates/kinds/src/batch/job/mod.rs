@@ -90,6 +90,11 @@ impl Strategy for Job {
         spec::drop_disabled(job.child(fields::SPEC), old.get(fields::SPEC));
     }
 
+    fn prepare_status(job: &mut Tree, old: &Tree, _facts: &RequestFacts) {
+        top_level::keep_all_except(job, old, &[fields::METADATA, fields::STATUS]);
+        copy_pod_labels(job);
+    }
+
     fn validate(job: &FieldRef<'_>, facts: &RequestFacts) {
         validate_generated(job);
         validate_spec(&job.at(fields::SPEC), None, facts);

@@ -310,11 +310,17 @@ fn an_applied_configuration_must_fit_its_shape() {
         );
         object().rejects("m", &text, &format!("{prefix}{why}"));
     }
-    object().rejects(
-        "m",
-        r#"{"metadata":{"managedFields":[]}}"#,
-        "metadata.managedFields must be nil",
-    );
+    for managers in [
+        "[]",
+        r#"[{"fieldsV1":["odd"]}]"#,
+        r#"[{"time":"2020-01-01T00:00:00Z","odd":1}]"#,
+    ] {
+        object().rejects(
+            "m",
+            &format!(r#"{{"metadata":{{"managedFields":{managers}}}}}"#),
+            "metadata.managedFields must be nil",
+        );
+    }
 }
 
 #[test]

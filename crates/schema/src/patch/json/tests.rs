@@ -290,6 +290,47 @@ fn the_maps_on_the_path_end_sorted() {
     assert_eq!(String::from_utf8(text).unwrap(), expected);
 }
 
+#[track_caller]
+fn check_text(object: Value, patch: Value, expected: &str) {
+    let mut object = tree(object);
+    apply(&mut object, &tree(patch)).unwrap();
+    let mut text = Vec::new();
+    write_tree(&object, &mut text);
+    assert_eq!(String::from_utf8(text).unwrap(), expected);
+}
+
+#[test]
+fn a_copied_map_keeps_the_order_that_it_had_at_that_time() {
+    check_text(
+        json!({"m": [{"b": 1, "a": {"d": 1, "c": 1}}]}),
+        json!([{"op": "remove", "path": "/m/0/b"}, {"op": "copy", "from": "/m/0/a", "path": "/m/0"}]),
+        r#"{"m":[{"d":1,"c":1},{"a":{"d":1,"c":1}}]}"#,
+    );
+    check_text(
+        json!({"m": {"b": 1, "a": 1}, "s": 1}),
+        json!([{"op": "replace", "path": "/m/b", "value": 2}, {"op": "move", "from": "/m", "path": "/s"}]),
+        r#"{"s":{"a":1,"b":2}}"#,
+    );
+}
+
+#[test]
+fn a_map_is_copied_into_itself_after_the_path_was_followed() {
+    check_text(
+        json!({"m": {"b": {}, "a": {"d": 1, "c": 1}}}),
+        json!([{"op": "copy", "from": "/m", "path": "/m/a/e"}]),
+        r#"{"m":{"a":{"c":1,"d":1,"e":{"a":{"c":1,"d":1},"b":{}}},"b":{}}}"#,
+    );
+}
+
+#[test]
+fn a_tested_value_is_sorted_as_a_whole() {
+    check_text(
+        json!({"m": {"b": [{"d": 1, "c": 1}], "a": 1}}),
+        json!([{"op": "test", "path": "/m", "value": {"a": 1, "b": [{"c": 1, "d": 1}]}}]),
+        r#"{"m":{"a":1,"b":[{"c":1,"d":1}]}}"#,
+    );
+}
+
 /// Objects of maps and lists, without nulls: those are not distinguished from absence.
 fn objects() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![

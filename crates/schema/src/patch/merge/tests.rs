@@ -66,6 +66,20 @@ fn merged_maps_end_sorted_and_others_keep_their_order() {
 }
 
 #[test]
+fn a_list_in_the_slot_of_a_map_is_copied_as_it_is() {
+    check(
+        json!({"a": {"x": 1}}),
+        json!({"a": [{"c": 1, "b": null}]}),
+        r#"{"a":[{"c":1,"b":null}]}"#,
+    );
+    check(
+        json!({"a": 1}),
+        json!({"a": [{"c": 1, "b": null}]}),
+        r#"{"a":[{"c":1}]}"#,
+    );
+}
+
+#[test]
 fn the_last_of_duplicate_keys_counts() {
     let mut patch = Map::default();
     patch.push("a", tree(&json!({"x": 1})));
@@ -108,10 +122,13 @@ fn a_patch_must_be_an_object() {
     check_malformed(json!(null), "Invalid JSON Patch");
 }
 
-/// RFC 7386's own recursion, with the one difference that maps in lists lose their nulls.
+/// RFC 7386's own recursion, with the one difference that maps in lists lose their nulls, unless the list replaces a map.
 fn model(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else {
-        return without_nulls(patch);
+        return match target {
+            Value::Object(_) => patch.clone(),
+            _ => without_nulls(patch),
+        };
     };
     let mut target = match target {
         Value::Object(map) => map,
@@ -138,6 +155,21 @@ fn without_nulls(value: &Value) -> Value {
             )
         }
         scalar => scalar.clone(),
+    }
+}
+
+/// The patch with the nulls that delete, and no others.
+fn without_nulls_in_lists(patch: Value) -> Value {
+    match patch {
+        Value::Object(map) => {
+            let pairs = map.into_iter();
+            Value::Object(
+                pairs
+                    .map(|(key, value)| (key, without_nulls_in_lists(value)))
+                    .collect(),
+            )
+        }
+        other => without_nulls(&other),
     }
 }
 
@@ -173,10 +205,11 @@ proptest! {
 
     #[test]
     fn merging_twice_changes_nothing_more(object in objects(), patch in objects()) {
+        let patch = tree(&without_nulls_in_lists(patch));
         let mut once = tree(&object);
-        apply(&mut once, &tree(&patch)).unwrap();
+        apply(&mut once, &patch).unwrap();
         let mut twice = once.clone();
-        apply(&mut twice, &tree(&patch)).unwrap();
-        prop_assert_eq!(once, twice);
+        apply(&mut twice, &patch).unwrap();
+        prop_assert_eq!(once.sorted(), twice.sorted());
     }
 }

@@ -57,7 +57,8 @@ pub(super) fn without_directives(value: &Tree) -> Option<Tree> {
     remove_directives(&mut value).then_some(value)
 }
 
-fn remove_directives(value: &mut Tree) -> bool {
+/// Removes the maps with a `$patch` directive. Returns whether the value itself is none.
+pub(super) fn remove_directives(value: &mut Tree) -> bool {
     match value {
         Tree::Map(map) if map.contains_key(PATCH) => return false,
         Tree::Map(map) => map.retain(|_, value| remove_directives(value)),

@@ -281,17 +281,118 @@ fn elements_of_two_types_are_not_merged() {
     );
 }
 
+#[track_caller]
+fn check_quoted(patch: Value, expected: &str) {
+    let object = json!({"metadata": {"labels": {"a": "b"}}, "spec": containers("a")["spec"]});
+    let quoted = crate::patch::quoted_strategic(&tree(&object), &tree(&patch), pod());
+    assert_eq!(quoted, expected);
+}
+
+#[test]
+fn an_error_quotes_the_patch_as_merging_left_it() {
+    check_quoted(
+        json!({"spec": {"$patch": "replace", "x": 1}}),
+        "map[spec:map[x:1]]",
+    );
+    check_quoted(
+        json!({"spec": {"$patch": "delete", "x": 1}}),
+        "map[spec:map[$patch:delete x:1]]",
+    );
+    check_quoted(
+        json!({"metadata": {"labels": {"a": null}, "annotations": {"a": null, "b": {"$patch": "delete"}}}}),
+        "map[metadata:map[annotations:map[] labels:map[a:<nil>]]]",
+    );
+    check_quoted(
+        json!({"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "a"}], "x": 1}}),
+        "map[spec:map[x:1]]",
+    );
+    check_quoted(
+        json!({"spec": {"containers": [{"name": "a", "env": [{"name": "x", "value": null}]},
+            {"name": "b", "image": null}]}}),
+        "map[spec:map[containers:[map[env:[map[name:x]] name:a] map[image:<nil> name:b]]]]",
+    );
+    check_quoted(
+        json!({"metadata": {"$retainKeys": ["name"], "labels": {"b": null}}}),
+        "map[metadata:map[labels:map[]]]",
+    );
+}
+
+#[test]
+fn a_number_beyond_its_type_is_truncated() {
+    check(
+        json!({"spec": {}}),
+        json!({"spec": {"priority": 9_223_372_036_854_775_807_i64, "terminationGracePeriodSeconds": 4_294_967_297_i64}}),
+        json!({"spec": {"priority": -1, "terminationGracePeriodSeconds": 4_294_967_297_i64}}),
+    );
+}
+
+#[test]
+fn a_number_in_a_text_is_rejected_with_the_type_of_the_field() {
+    let secret = Pack::builtin().shape_of("", "v1", "Secret").unwrap();
+    let mut object = tree(&json!({}));
+    let failed = apply_strategic(&mut object, &tree(&json!({"type": 1})), secret);
+    let why = "cannot convert int64 to v1.SecretType";
+    assert_eq!(failed, Err(Error::TypeMismatch(why.to_owned())));
+}
+
+#[test]
+fn bytes_that_are_no_base64_are_rejected_in_the_words_of_the_converter() {
+    let secret = Pack::builtin().shape_of("", "v1", "Secret").unwrap();
+    let fails = |data: Value, why: &str| {
+        let failed = apply_strategic(
+            &mut tree(&json!({})),
+            &tree(&json!({"data": {"a": data}})),
+            secret,
+        );
+        assert_eq!(failed, Err(Error::TypeMismatch(why.to_owned())));
+    };
+    fails(
+        json!("a.b"),
+        "error decoding from json: illegal base64 data at input byte 1",
+    );
+    fails(json!(["a"]), "unrecognized type: uint8");
+}
+
+#[test]
+fn the_first_invalid_field_is_reported_also_if_it_is_a_quantity() {
+    let range = Pack::builtin().shape_of("", "v1", "LimitRange").unwrap();
+    let patch = json!({"spec": {"limits": [{"max": {"storage": "x"}, "min": 5}]}});
+    let failed = apply_strategic(&mut tree(&json!({})), &tree(&patch), range).unwrap_err();
+    assert!(
+        failed.to_string().starts_with("quantities must match"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn a_port_of_a_wrong_type_is_rejected_without_its_path() {
+    let service = Pack::builtin().shape_of("", "v1", "Service").unwrap();
+    let fails = |port: Value, found: &str| {
+        let patch = json!({"spec": {"ports": [{"port": 80, "targetPort": port}]}});
+        let failed = apply_strategic(&mut tree(&json!({})), &tree(&patch), service);
+        let why = format!("json: cannot unmarshal {found} into Go value of type int32");
+        assert_eq!(failed, Err(Error::TypeMismatch(why)));
+    };
+    fails(json!(2_147_483_648_i64), "number 2147483648");
+    fails(json!(1.5), "number 1.5");
+    fails(json!({}), "object");
+}
+
+#[test]
+fn a_time_that_is_no_text_is_rejected_without_its_path() {
+    check_fails(
+        json!({}),
+        json!({"metadata": {"creationTimestamp": ["odd"]}}),
+        Error::TypeMismatch("json: cannot unmarshal array into Go value of type string".to_owned()),
+    );
+}
+
 #[test]
 fn a_merged_object_of_wrong_types_is_rejected_with_the_conversion_error() {
     let mistyped = |patch: Value, shown: &str, why: &str| {
-        check_fails(
-            containers("a"),
-            patch,
-            Error::TypeMismatch {
-                patch: shown.to_owned(),
-                why: why.to_owned(),
-            },
-        );
+        let quoted = crate::patch::quoted_strategic(&tree(&containers("a")), &tree(&patch), pod());
+        assert_eq!(quoted, shown);
+        check_fails(containers("a"), patch, Error::TypeMismatch(why.to_owned()));
     };
     mistyped(
         json!({"spec": []}),

@@ -179,11 +179,10 @@ fn conform_merged(
 fn conform_patched(review: &Review<'_>, form: &ObjectForm, patched: Tree) -> Result<Tree, PatchError> {
     match form {
         ObjectForm::Kind(kind) => {
-            let validation = match kind.info().is_custom {
-                true => FieldValidation::Ignore,
-                false => FieldValidation::Strict,
+            let conformed = match kind.info().is_custom {
+                true => kind.conform_admitted(patched),
+                false => kind.conform(patched, FieldValidation::Strict),
             };
-            let conformed = kind.conform(patched, validation);
             let tree = conformed
                 .map_err(|error| PatchError::internal(error.cause()))?
                 .tree;

@@ -72,11 +72,8 @@ fn evaluate_validations(
         let result = evaluator.evaluate(&validation.expression)?;
         results.push(result.map(|value| matches!(value, Value::Bool(true))));
     }
-    // Messages are of interest only if a validation fails.
-    let messages = match results.contains(&Ok(false)) {
-        true => evaluate_messages(policy, inputs, evaluator.budget()),
-        false => Ok(Vec::new()),
-    };
+    // Messages are computed even if no validation fails, as upstream: one that exceeds the budget fails the policy.
+    let messages = evaluate_messages(policy, inputs, evaluator.budget());
     let decide = |(index, result): (usize, Result<bool, String>)| match (result, &messages) {
         (Err(message), _) => of_error(policy.failure_policy(), message),
         (Ok(_), Err(error)) => of_error(
