@@ -1,6 +1,7 @@
 //! The filter chain: the order in which every request passes authentication, audit, impersonation, priority and
 //! fairness and authorization before it reaches a handler.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -44,9 +45,14 @@ pub(crate) async fn handle(
     let query = Query::parse(head.uri.query());
     let request_info = request::parse(&head.method, head.uri.path(), &query);
     let kinds = (shared.kinds)();
+    let kind = match &request_info {
+        RequestInfo::Resource(resource) => kinds.find(&resource.target.resource),
+        RequestInfo::NonResource { .. } => None,
+    };
     let exchange = Exchange {
         shared,
         kinds: &kinds,
+        kind,
         peer,
         base_path,
         head: &head,
@@ -59,7 +65,7 @@ pub(crate) async fn handle(
         audit: AuditContext::default(),
     };
     let _in_flight = shared.metrics.enter(is_mutating(&head.method));
-    let result = panic::guard(exchange.run_filters(&mut body)).await;
+    let result = panic::guard(pin!(exchange.run_filters(&mut body))).await;
     if let Some(unread) = &mut body {
         limit::drain(unread, &*shared.clock).await;
     }
@@ -81,6 +87,8 @@ pub(crate) struct Exchange<'a> {
     pub shared: &'a View,
     /// The kinds served when the request arrived; constant for its duration.
     pub kinds: &'a Arc<Kinds>,
+    /// The kind of the requested resource, if there is one of that name.
+    pub kind: Option<&'a Arc<dyn Kind>>,
     pub peer: &'a Peer,
     /// What preceded the path in the client's request, such as `/clusters/NAME`; empty for the server's own cluster.
     pub base_path: &'a str,
@@ -100,6 +108,8 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// Runs the filters and the handler. Futures of rare requests are boxed: the future of a request is as large as its
+    /// largest part, and is moved several times.
     async fn run_filters(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, StatusError> {
         self.check_timeout().await?;
         let user = self.authenticate().await;
@@ -127,7 +137,7 @@ impl Exchange<'_> {
                 // The aggregated API server limits the initialization of its watches itself.
                 executing.release_seats();
             }
-            return proxy::forward(self, &remote, &user, body).await;
+            return Box::pin(proxy::forward(self, &remote, &user, body)).await;
         }
         let mut response = match self.request_info {
             RequestInfo::Resource(resource) => handler::handle(self, resource, user, body).await,
@@ -192,16 +202,14 @@ impl Exchange<'_> {
 
     /// Adds the deprecation warning of a deprecated version.
     fn add_deprecation_warning(&self, response: &mut Response<Body>) {
-        let deprecation = self
-            .kind()
-            .and_then(|kind| kind.info().deprecation_warning.clone());
+        let deprecation = self.kind.and_then(|kind| kind.info().deprecation_warning.clone());
         // Upstream adds it in the kind's handler, which these responses never reach.
-        let reached = self.is_authorized.load(Ordering::Relaxed)
-            && self.has_route()
-            && !matches!(
-                response.status(),
-                StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE
-            );
+        let is_unrouted = match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE => true,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => self.head.method == Method::PATCH,
+            _ => false,
+        };
+        let reached = self.is_authorized.load(Ordering::Relaxed) && self.has_route() && !is_unrouted;
         if let Some(deprecation) = deprecation.filter(|_| reached) {
             respond::prepend_warning(response, &deprecation);
         }
@@ -209,7 +217,7 @@ impl Exchange<'_> {
 
     /// Whether the kind has the subresource of the request, if there is one.
     fn has_route(&self) -> bool {
-        let (RequestInfo::Resource(resource), Some(kind)) = (self.request_info, self.kind()) else {
+        let (RequestInfo::Resource(resource), Some(kind)) = (self.request_info, self.kind) else {
             return false;
         };
         let subresource = resource.target.subresource.as_deref();
@@ -225,7 +233,7 @@ impl Exchange<'_> {
 
     fn observe_metrics(&self, response: &Response<Body>) {
         let took = self.shared.clock.now().duration_since(self.begun).unsigned_abs();
-        let kind = self.kind();
+        let kind = self.kind;
         let labels = Labels {
             code: response.status().as_u16(),
             dry_run: self.query.find("dryRun").is_some(),
@@ -241,13 +249,6 @@ impl Exchange<'_> {
         ServedApis {
             kinds: self.kinds.clone(),
             remote_groups: self.shared.aggregator.remote_groups(),
-        }
-    }
-
-    fn kind(&self) -> Option<&Arc<dyn Kind>> {
-        match self.request_info {
-            RequestInfo::Resource(resource) => self.kinds.find(&resource.target.resource),
-            RequestInfo::NonResource { .. } => None,
         }
     }
 

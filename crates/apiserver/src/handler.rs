@@ -14,6 +14,7 @@ use setpoint_strategy::{ConnectKind, Kind, KindInfo};
 
 use crate::body::Body;
 use crate::chain::{DEFAULT_TIMEOUT, Exchange};
+use crate::connect;
 use crate::filters::bodies_in_flight::LARGE_BODY_BYTES;
 use crate::filters::{audit, authorize};
 use crate::negotiate::{self, Format, Negotiated, Supported};
@@ -25,7 +26,6 @@ use crate::respond;
 use crate::table::{self, IncludeObject, RenderOptions};
 use crate::view::View;
 use crate::watch::{WatchBody, socket};
-use crate::{connect, websocket};
 use verb::{target, with_options};
 
 /// A response of more bytes may take long to encode.
@@ -43,7 +43,7 @@ pub(crate) async fn handle(
     };
     check_verb(exchange, resource, kind.info())?;
     if let Some(connect) = connect_kind(kind.info(), resource) {
-        return connect::handle(exchange, connect, resource, &user, body).await;
+        return Box::pin(connect::handle(exchange, connect, resource, &user, body)).await;
     }
     let verb = resource
         .verb
@@ -53,7 +53,6 @@ pub(crate) async fn handle(
         payload::patch_type(&exchange.head.headers)?;
     }
     let negotiated = negotiate(exchange, verb, supported)?;
-    let include_object = IncludeObject::parse(exchange.query, negotiated.representation)?;
     let shared = exchange.shared;
     let deadline = Deadline::after(timeout(exchange)?, &*shared.clock);
     shared.memory.check(exchange, resource, &user, body.as_ref())?;
@@ -67,10 +66,11 @@ pub(crate) async fn handle(
     let mut request = Request {
         user,
         target: target(resource, verb),
-        verb: with_options(verb, exchange, resource, payload)?,
+        verb: with_options(verb, exchange, payload)?,
     };
     check_fields(exchange, verb, kind.info())?;
     if let Verb::Watch(watch) = &mut request.verb {
+        verb::select_name(watch, resource)?;
         watch.resource_version = options::watch_version(exchange.query)?;
     }
     // A watch is negotiated as a list first, and as a stream once its options are known to be valid.
@@ -88,7 +88,7 @@ pub(crate) async fn handle(
         format: negotiated.format,
         representation: negotiated.representation,
         kind: kind.clone(),
-        include_object,
+        include_object: IncludeObject::parse(exchange.query, negotiated.representation)?,
         now: shared.clock.now(),
     };
     match is_costly(negotiated, &result) {
@@ -194,7 +194,7 @@ fn find_kind<'a>(
     resource: &ResourceRequest,
 ) -> Result<Option<&'a Arc<dyn Kind>>, StatusError> {
     let (kinds, gvr) = (exchange.kinds, &resource.target.resource);
-    let Some(kind) = kinds.find(gvr) else {
+    let Some(kind) = exchange.kind else {
         let same_group = |kind: &Arc<dyn Kind>| kind.info().gvr.group == gvr.group && !kind.info().is_custom;
         let is_known_group = gvr.group.is_empty() || kinds.iter().any(same_group);
         return if is_known_group {
@@ -356,7 +356,7 @@ fn write(
                 shared.stop.clone(),
                 open_watch,
             );
-            match websocket::is_upgrade(&exchange.head.headers) {
+            match setpoint_streaming::websocket::is_upgrade(&exchange.head.headers) {
                 true => socket::accept(shared, exchange.head, events)?,
                 false => respond::stream(negotiated.format, Body::Watch(Box::new(events))),
             }

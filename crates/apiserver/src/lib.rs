@@ -26,6 +26,7 @@ mod non_resource;
 mod openapi;
 mod protobuf;
 pub mod request;
+pub mod resource_metrics;
 mod respond;
 pub mod serve;
 mod table;
@@ -34,7 +35,6 @@ pub mod version;
 pub mod view;
 mod watch;
 pub mod webhook_client;
-pub mod websocket;
 
 pub use aggregate::Aggregator;
 pub use body::{Body, ByteStream};

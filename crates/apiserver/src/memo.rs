@@ -4,14 +4,20 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use setpoint_api::off_worker;
 use setpoint_strategy::Kinds;
 
 use crate::aggregate::RemoteGroups;
 
 /// The last value built, and the APIs it was built from.
+///
+/// A build takes up to a second. It runs off the threads that serve everyone, and so do the callers that wait for it.
 #[derive(Debug)]
 pub(crate) struct Memoized<T> {
+    /// Locked only to copy or to replace the value.
     last: Mutex<Option<(ServedApis, Arc<T>)>>,
+    /// Locked during a build, before `last`.
+    building: Mutex<()>,
 }
 
 /// The APIs served at one time, by this server and by aggregated API servers. Compared by identity.
@@ -33,16 +39,28 @@ impl<T> Memoized<T> {
         apis: &ServedApis,
         update: impl FnOnce(&ServedApis, Option<&T>) -> T,
     ) -> Arc<T> {
-        let mut last = self.last.lock();
-        if let Some((built_from, value)) = &*last
-            && built_from.is_same(apis)
-        {
-            return value.clone();
+        match self.find(apis) {
+            Some(value) => value,
+            None => off_worker(|| self.update(apis, update)),
         }
-        let before = last.as_ref().map(|(_, value)| &**value);
-        let value = Arc::new(update(apis, before));
-        *last = Some((apis.clone(), value.clone()));
+    }
+
+    fn update(&self, apis: &ServedApis, update: impl FnOnce(&ServedApis, Option<&T>) -> T) -> Arc<T> {
+        let _building = self.building.lock();
+        if let Some(value) = self.find(apis) {
+            return value;
+        }
+        let before = self.last.lock().as_ref().map(|(_, value)| value.clone());
+        let value = Arc::new(update(apis, before.as_deref()));
+        *self.last.lock() = Some((apis.clone(), value.clone()));
         value
+    }
+
+    /// The value, if it was built from these APIs.
+    fn find(&self, apis: &ServedApis) -> Option<Arc<T>> {
+        let last = self.last.lock();
+        let (_, value) = last.as_ref().filter(|(built_from, _)| built_from.is_same(apis))?;
+        Some(value.clone())
     }
 }
 
@@ -51,6 +69,7 @@ impl<T> Clone for Memoized<T> {
     fn clone(&self) -> Self {
         Self {
             last: Mutex::new(self.last.lock().clone()),
+            building: Mutex::default(),
         }
     }
 }
@@ -67,12 +86,17 @@ impl<T> Default for Memoized<T> {
     fn default() -> Self {
         Self {
             last: Mutex::new(None),
+            building: Mutex::default(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::task::JoinSet;
+
     use super::*;
 
     #[test]
@@ -88,5 +112,31 @@ mod tests {
             ),
             (1, 1, 3)
         );
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_build_does_not_hold_up_the_only_worker() {
+        let (started, is_started) = tokio::sync::oneshot::channel();
+        let (finish, is_finished) = std::sync::mpsc::sync_channel(1);
+        let memoized = Arc::new(Memoized::default());
+        let mut tasks = JoinSet::new();
+        let building = memoized.clone();
+        tasks.spawn(async move {
+            let value = building.get_or_build(&ServedApis::default(), |_| {
+                started.send(()).unwrap();
+                is_finished.recv_timeout(Duration::from_secs(30)).unwrap();
+                1
+            });
+            *value
+        });
+        is_started.await.unwrap();
+        tasks.spawn(async move { *memoized.get_or_build(&ServedApis::default(), |_| 2) });
+        tasks.spawn(async move {
+            finish.send(()).unwrap();
+            3
+        });
+        let mut values = tasks.join_all().await;
+        values.sort_unstable();
+        assert_eq!(values, [1, 2, 3]);
     }
 }

@@ -13,6 +13,7 @@ use http::header::{
 use http::{HeaderValue, Response, StatusCode};
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
+use setpoint_api::off_worker;
 use setpoint_codec::media;
 
 use crate::aggregate::{RemoteGroupVersion, RemoteGroups};
@@ -163,12 +164,16 @@ impl OpenApiDocument {
 
     /// The OpenAPI document in protobuf, compressed.
     fn protobuf(&self) -> Bytes {
-        let bytes = self.protobuf.get_or_init(|| {
-            let value = setpoint_api::json::from_slice(&compression::gunzip(&self.json));
-            let value: Value = value.expect("a document is JSON that this server wrote");
-            compression::gzip(&gnostic::encode(self.messages, &value))
-        });
-        bytes.clone()
+        if let Some(bytes) = self.protobuf.get() {
+            return bytes.clone();
+        }
+        off_worker(|| self.protobuf.get_or_init(|| self.to_protobuf()).clone())
+    }
+
+    fn to_protobuf(&self) -> Bytes {
+        let value = setpoint_api::json::from_slice(&compression::gunzip(&self.json));
+        let value: Value = value.expect("a document is JSON that this server wrote");
+        compression::gzip(&gnostic::encode(self.messages, &value))
     }
 }
 

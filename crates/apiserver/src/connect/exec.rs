@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Response;
+use http::header::UPGRADE;
 use hyper::body::Incoming;
 use serde_json::Value;
 use setpoint_api::{ApiVerb, User};
@@ -80,6 +81,7 @@ impl<'a> PodRequest<'a> {
         let reader = ObjectReader {
             serve: &*exchange.shared.serve,
             user,
+            connect: &*exchange.shared.connect,
         };
         let pod = reader.pod(namespace, name).await?;
         Ok(Self {
@@ -104,6 +106,9 @@ impl<'a> PodRequest<'a> {
         options: &[(&str, &str)],
         body: &mut Option<Incoming>,
     ) -> Result<Response<Body>, StatusError> {
+        if !self.exchange.head.headers.contains_key(UPGRADE) {
+            return Err(locate::bad_request("Upgrade request required"));
+        }
         let node = self.pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if node.is_empty() {
             let message = format!("pod {} does not have a host assigned", self.name);

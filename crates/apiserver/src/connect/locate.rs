@@ -8,13 +8,13 @@ use setpoint_api::options::{GetOptions, ListOptions};
 use setpoint_api::{Body, Gvr, Key, Request, Response, Serve, Status, Target, User, Verb};
 use uuid::Uuid;
 
-use super::BackendAddress;
+use super::{BackendAddress, Connect};
 use crate::request::options::StatusError;
 
 /// The kubelet's port if the Node has none in its status.
 const DEFAULT_KUBELET_PORT: u16 = 10250;
-/// The preferred types of a node's addresses, best first.
-const ADDRESS_TYPES: [&str; 5] = [
+/// The preferred types of a node's addresses if nothing else is configured, best first: kube-apiserver's.
+pub(super) const ADDRESS_TYPES: [&str; 5] = [
     "Hostname",
     "InternalDNS",
     "InternalIP",
@@ -29,6 +29,7 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 pub(super) struct ObjectReader<'a> {
     pub serve: &'a dyn Serve,
     pub user: &'a Arc<User>,
+    pub connect: &'a dyn Connect,
 }
 
 impl ObjectReader<'_> {
@@ -75,18 +76,9 @@ impl ObjectReader<'_> {
     /// The kubelet of a node.
     pub(super) async fn node(self, name: &str) -> Result<BackendAddress, StatusError> {
         let node = self.get(Gvr::new("", "v1", "nodes"), "", name).await?;
-        let host = node_address(&node).ok_or_else(|| {
+        kubelet_address(&node, name, &self.connect.node_address_types()).ok_or_else(|| {
             let known = &node["status"]["addresses"];
             plain_error(&format!("no preferred addresses found; known addresses: {known}"))
-        })?;
-        let port = &node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"];
-        let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
-        Ok(BackendAddress {
-            secure: true,
-            host: host.to_owned(),
-            port: port.filter(|port| *port > 0).unwrap_or(DEFAULT_KUBELET_PORT),
-            resolved: Vec::new(),
-            node: Some(name.to_owned()),
         })
     }
 
@@ -150,9 +142,24 @@ struct PodEndpoint {
     pod: String,
 }
 
-fn node_address(node: &Value) -> Option<&str> {
+/// The address of a node's kubelet, by the first of these types of addresses that the node has.
+pub(crate) fn kubelet_address(node: &Value, name: &str, types: &[&str]) -> Option<BackendAddress> {
+    let host = node_address(node, types)?;
+    let port = &node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"];
+    let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
+    Some(BackendAddress {
+        secure: true,
+        host: host.to_owned(),
+        port: port.filter(|port| *port > 0).unwrap_or(DEFAULT_KUBELET_PORT),
+        resolved: Vec::new(),
+        node: Some(name.to_owned()),
+    })
+}
+
+/// The node's address of the first of these types that it has.
+fn node_address<'a>(node: &'a Value, types: &[&str]) -> Option<&'a str> {
     let addresses = node["status"]["addresses"].as_array()?;
-    ADDRESS_TYPES.iter().find_map(|address_type| {
+    types.iter().find_map(|address_type| {
         let found = addresses.iter().find(|one| one["type"] == *address_type)?;
         found["address"].as_str()
     })

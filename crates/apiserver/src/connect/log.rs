@@ -41,6 +41,7 @@ pub(super) async fn handle(
     let reader = ObjectReader {
         serve: &*exchange.shared.serve,
         user,
+        connect: &*exchange.shared.connect,
     };
     let pod = reader.pod(&resource.namespace, name).await?;
     let container = locate::container_name(&pod, exchange.query.text("container").unwrap_or_default())?;

@@ -34,6 +34,7 @@ mod options;
 mod proxy;
 pub(crate) mod relay;
 
+pub(crate) use locate::kubelet_address;
 pub(crate) use network::dial_error;
 pub use network::{KubeletTls, Network};
 use options::ConnectOptions;
@@ -42,6 +43,16 @@ use options::ConnectOptions;
 pub trait Connect: Send + Sync {
     /// Opens a connection to a backend, with TLS if it is secure.
     fn connect(&self, backend: BackendAddress) -> ConnectFuture;
+
+    /// Whether the backend is reached without its address, which then is not resolved.
+    fn is_local(&self, _: &BackendAddress) -> bool {
+        false
+    }
+
+    /// The types of a node's addresses, the preferred first.
+    fn node_address_types(&self) -> Vec<&str> {
+        locate::ADDRESS_TYPES.to_vec()
+    }
 }
 
 /// Future of a connection.

@@ -62,13 +62,17 @@ async fn backend(
     let reader = ObjectReader {
         serve: &*exchange.shared.serve,
         user,
+        connect: &*exchange.shared.connect,
     };
     let backend = match plural {
         "pods" => locate::pod_backend(&reader.pod(&resource.namespace, name).await?, port, secure)?,
         "services" => reader.service(&resource.namespace, name, port, secure).await?,
         _ => node(reader.node(name).await?, port, secure),
     };
-    locate::resolve_proxyable(backend).await
+    match exchange.shared.connect.is_local(&backend) {
+        true => Ok(backend),
+        false => locate::resolve_proxyable(backend).await,
+    }
 }
 
 /// A port of a node, or its kubelet if none is named.

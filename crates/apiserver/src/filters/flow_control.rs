@@ -9,18 +9,26 @@ use std::time::Duration;
 use http::Method;
 use http::uri::PathAndQuery;
 use jiff::Timestamp;
-use setpoint_api::{Clock, Serve, User};
+use setpoint_api::{ApiVerb, Clock, Serve, User};
 use tokio_util::sync::CancellationToken;
 
 use super::max_in_flight::{MaxInFlight, Permit};
 use super::priority_and_fairness::PriorityAndFairness;
 use super::priority_and_fairness::configuration::FlowSchema;
 use super::priority_and_fairness::level::Ticket;
+use super::priority_and_fairness::utilization::CountedRequest;
 use super::priority_and_fairness::watch_tracker::RegisteredWatch;
 use super::priority_and_fairness::work_estimator::ObjectStatsProvider;
 use crate::metrics::{MetricsSource, TextEncoder};
 use crate::request::RequestInfo;
 use crate::request::query::Query;
+
+/// Verbs that are not mutating.
+const READ_ONLY_VERBS: [&str; 3] = [
+    ApiVerb::Get.as_str(),
+    ApiVerb::List.as_str(),
+    ApiVerb::Watch.as_str(),
+];
 
 /// Configuration of flow control. The defaults are upstream's.
 pub struct FlowControlConfig {
@@ -65,8 +73,17 @@ pub(crate) struct TooManyRequests {
 pub(crate) struct ExecutingRequest {
     pub ticket: Option<Ticket>,
     pub permit: Option<Permit>,
+    /// Counts the request in the metrics of utilization.
+    pub counted: Option<CountedRequest>,
     /// Counts a watch among those that are notified of changes.
     pub _watch: Option<RegisteredWatch>,
+}
+
+impl RequestDigest<'_> {
+    /// Whether the request counts as a mutating one, by its verb.
+    pub(crate) fn is_mutating(&self) -> bool {
+        !READ_ONLY_VERBS.contains(&self.info.verb())
+    }
 }
 
 // === impl FlowControlConfig ===
@@ -166,5 +183,6 @@ impl ExecutingRequest {
     pub(crate) fn release_seats(&mut self) {
         self.ticket = None;
         self.permit = None;
+        self.counted = None;
     }
 }

@@ -25,9 +25,8 @@ pub(crate) async fn user(
         return Ok(None);
     };
     let attributes = request_info.attributes();
-    impersonate(authorizer, caller, &requested, &attributes)
-        .await
-        .map(Some)
+    let impersonated = impersonate(authorizer, caller, &requested, &attributes);
+    Box::pin(impersonated).await.map(Some)
 }
 
 /// The user that the headers name. A request with any of them, even an empty one, is never made as the caller itself: a

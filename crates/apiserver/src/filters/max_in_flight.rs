@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use setpoint_api::{ApiVerb, User};
+use setpoint_api::User;
 
 use super::flow_control::{ExecutingRequest, RequestDigest, TooManyRequests};
 
@@ -29,12 +29,6 @@ struct InFlightLimit {
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<AtomicUsize>);
 
-/// Verbs that are not mutating.
-const READ_ONLY_VERBS: [&str; 3] = [
-    ApiVerb::Get.as_str(),
-    ApiVerb::List.as_str(),
-    ApiVerb::Watch.as_str(),
-];
 const TOO_MANY: TooManyRequests = TooManyRequests {
     retry_after_seconds: 1,
 };
@@ -58,9 +52,9 @@ impl MaxInFlight {
         if digest.info.is_long_running() {
             return Ok(ExecutingRequest::default());
         }
-        let limit = match READ_ONLY_VERBS.contains(&digest.info.verb()) {
-            true => &self.reading,
-            false => &self.mutating,
+        let limit = match digest.is_mutating() {
+            false => &self.reading,
+            true => &self.mutating,
         };
         let permit = limit.as_ref().map(InFlightLimit::try_acquire);
         match permit {

@@ -2,15 +2,17 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 
 use futures_util::FutureExt;
 use setpoint_api::Status;
 
 use crate::request::options::StatusError;
 
-/// Runs the request. This is unwind-safe: state shared between requests is in atomics or in locks without poisoning.
+/// Runs the request. This is unwind-safe: state shared between requests is in atomics or in locks without poisoning. The
+/// future of a request is large, and is passed by reference: by value it would be stored twice.
 pub(crate) async fn guard<T>(
-    request: impl Future<Output = Result<T, StatusError>>,
+    request: Pin<&mut impl Future<Output = Result<T, StatusError>>>,
 ) -> Result<T, StatusError> {
     match AssertUnwindSafe(request).catch_unwind().await {
         Ok(result) => result,
@@ -28,11 +30,13 @@ pub(crate) async fn guard<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     #[tokio::test]
     async fn a_panic_becomes_an_internal_error() {
-        let result: Result<(), StatusError> = guard(async { panic!("broken promise") }).await;
+        let result: Result<(), StatusError> = guard(pin!(async { panic!("broken promise") })).await;
         assert_eq!(result.unwrap_err().code, 500);
     }
 }

@@ -41,6 +41,7 @@ mod retry_after;
 mod seat_demand;
 mod seat_seconds;
 mod shuffle_sharding;
+pub(crate) mod utilization;
 pub(crate) mod watch_tracker;
 mod work_estimate;
 pub(crate) mod work_estimator;
@@ -53,6 +54,7 @@ use configuration::{Configuration, FlowSchema, LevelConfiguration, LevelFactory}
 use level::{NewRequest, RequestDetails, Start};
 use objects::DistinguisherMethod;
 use setpoint_api::ApiVerb;
+use utilization::{Phase, ReadWriteUtilization, queue_capacity};
 use watch_tracker::WatchTracker;
 use work_estimator::{ObjectStatsProvider, WorkEstimator};
 
@@ -66,6 +68,7 @@ pub(crate) struct PriorityAndFairness {
     factory: LevelFactory,
     estimator: WorkEstimator,
     watches: Arc<WatchTracker>,
+    utilization: Arc<ReadWriteUtilization>,
     /// The stored objects, as far as they are known.
     objects: Mutex<Objects>,
     /// Notified when `objects` change.
@@ -87,6 +90,7 @@ impl PriorityAndFairness {
         };
         let filter = Self {
             configuration: ArcSwap::from_pointee(Configuration::compile(&[], &[], &[], &factory)),
+            utilization: ReadWriteUtilization::new(factory.clock.clone()),
             factory,
             estimator: WorkEstimator { object_stats },
             watches: Arc::default(),
@@ -113,15 +117,19 @@ impl PriorityAndFairness {
         let request = self.new_request(digest, schema);
         let ticket = match schema.level.start(request)? {
             Start::Executing(ticket) => ticket,
-            Start::Waiting(ticket, dispatched) => tokio::select! {
-                biased;
-                _ = dispatched => ticket,
-                () = self.factory.clock.sleep(digest.max_wait) => return Err(ticket.into_too_many_requests()),
-            },
+            Start::Waiting(ticket, dispatched) => {
+                let _waiting = self.utilization.enter(Phase::Waiting, digest.is_mutating());
+                tokio::select! {
+                    biased;
+                    _ = dispatched => ticket,
+                    () = self.factory.clock.sleep(digest.max_wait) => return Err(ticket.into_too_many_requests()),
+                }
+            }
         };
         Ok(ExecutingRequest {
             ticket: Some(ticket),
             permit: None,
+            counted: Some(self.utilization.enter(Phase::Executing, digest.is_mutating())),
             _watch: watch.and_then(|request| self.watches.register(request)),
         })
     }
@@ -222,8 +230,11 @@ impl PriorityAndFairness {
         let demands: Vec<LevelDemand> = levels.iter().map(|one| demand(one, now)).collect();
         let adjustment = borrowing::adjust(&demands);
         *self.fair_fraction.lock() = adjustment.fair_fraction;
+        let capacity = levels.iter().map(|one| queue_capacity(one.response)).sum();
+        self.utilization.set_limits(capacity, self.factory.seats);
         for (one, adjusted) in levels.iter().zip(adjustment.levels) {
-            one.level.configure(one.response, adjusted.limit);
+            one.level
+                .configure(one.response, adjusted.limit, one.limits.nominal);
             one.level.read(|state| state.target = adjusted.target);
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::header::USER_AGENT;
+use setpoint_api::options::WatchOptions;
 use setpoint_api::selector::FieldSelector;
 use setpoint_api::{ApiVerb, Payload, Status, Target, Verb};
 use uuid::Uuid;
@@ -31,7 +32,6 @@ pub(super) fn target(resource: &ResourceRequest, verb: ApiVerb) -> Target {
 pub(super) fn with_options(
     verb: ApiVerb,
     exchange: &Exchange<'_>,
-    resource: &ResourceRequest,
     payload: Option<Payload>,
 ) -> Result<Verb, StatusError> {
     let query = exchange.query;
@@ -40,7 +40,7 @@ pub(super) fn with_options(
     match verb {
         ApiVerb::Get => Ok(Verb::Get(options::get(query)?)),
         ApiVerb::List => Ok(Verb::List(options::list(query)?)),
-        ApiVerb::Watch => watch(exchange, resource),
+        ApiVerb::Watch => watch(exchange),
         ApiVerb::Create => Ok(Verb::Create(
             body(payload),
             options::write(query, "CreateOptions", agent)?,
@@ -65,18 +65,22 @@ pub(super) fn with_options(
     }
 }
 
-fn watch(exchange: &Exchange<'_>, resource: &ResourceRequest) -> Result<Verb, StatusError> {
+fn watch(exchange: &Exchange<'_>) -> Result<Verb, StatusError> {
     let spread = Uuid::new_v4().as_u64_pair().0 % MIN_WATCH_SECONDS;
-    let mut watch = options::watch(exchange.query, Duration::from_secs(MIN_WATCH_SECONDS + spread))?;
+    let watch = options::watch(exchange.query, Duration::from_secs(MIN_WATCH_SECONDS + spread))?;
+    Ok(Verb::Watch(watch))
+}
+
+/// Makes a watch of one object select its name. A field selector must require that name.
+pub(super) fn select_name(watch: &mut WatchOptions, resource: &ResourceRequest) -> Result<(), StatusError> {
     if let Some(name) = &resource.target.name {
-        // Kubernetes matches the selector with this one field; any other is absent.
-        let field = |field: &str| (field == "metadata.name").then_some(name.as_str());
-        if !watch.fields.matches(field) {
+        let is_same = watch.fields.exact_match("metadata.name") == Some(name.as_str());
+        if !watch.fields.is_empty() && !is_same {
             return Err(Box::new(Status::bad_request(
                 "fieldSelector metadata.name doesn't match requested name",
             )));
         }
         watch.fields = FieldSelector::equals("metadata.name", name);
     }
-    Ok(Verb::Watch(watch))
+    Ok(())
 }

@@ -83,6 +83,9 @@ fn from_body(payload: &Payload) -> Result<RawDeleteOptions, StatusError> {
 
 /// Decodes the options, with Kubernetes' errors for fields of another type.
 fn decode(options: Tree) -> Result<RawDeleteOptions, StatusError> {
+    if options.is_null() {
+        return Ok(RawDeleteOptions::default());
+    }
     strict::read_type_meta(&options).map_err(|error| bad_request(&error))?;
     let mut pruned = options.clone();
     if let Some(mismatch) = setpoint_schema::prune(shape(), &mut pruned).type_error {
@@ -135,6 +138,7 @@ fn checked(raw: RawDeleteOptions) -> Result<DeleteOptions, StatusError> {
     Ok(DeleteOptions {
         grace_period_seconds: raw.grace_period_seconds,
         propagation_policy: propagation,
+        orphan_dependents: raw.orphan_dependents,
         uid: preconditions.uid,
         resource_version: preconditions.resource_version,
         ignore_store_read_error: raw.unreadable_only.unwrap_or_default(),

@@ -300,7 +300,10 @@ fn check_watch(query: &Query<'_>) -> Result<(), StatusError> {
     if let Some(version_match) = version_match.filter(|version_match| *version_match != "NotOlderThan") {
         at.not_supported(version_match, &["NotOlderThan"]);
     }
-    if query.text("continue").is_some() {
+    // A watch from any version has initial events, and with them a match, by default.
+    let is_from_any = matches!(query.text("resourceVersion"), None | Some("0"));
+    let has_match = version_match.is_some() || !initial && is_from_any;
+    if has_match && query.text("continue").is_some() {
         at.forbidden("resourceVersionMatch is forbidden when continue is provided");
     }
     reject_invalid("ListOptions", errors)

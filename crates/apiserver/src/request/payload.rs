@@ -48,7 +48,7 @@ pub(crate) async fn read<'a>(
     limit::check_length(body)?;
     received.reservation = bodies.reserve(&user.name, body.size_hint().exact())?;
     let bytes = limit::read(body).await?;
-    if !bytes.is_empty() {
+    if !may_be_empty || !bytes.is_empty() {
         let encoding = encoding?;
         received.payload = Some(Payload { encoding, bytes });
     }

@@ -3,17 +3,17 @@
 use std::future::poll_fn;
 use std::io;
 
-use http::Response;
+use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use setpoint_api::Status;
+use setpoint_streaming::websocket::{self, Event, FrameReader, Opcode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::WatchBody;
 use crate::body::Body;
 use crate::request::options::StatusError;
 use crate::view::View;
-use crate::websocket::{self, ControlFrame, FrameReader, Opcode};
 
 /// Read buffer; the client sends nothing but control frames.
 const READ_BYTES: usize = 512;
@@ -27,7 +27,7 @@ pub(crate) fn accept(
     events: WatchBody,
 ) -> Result<Response<Body>, StatusError> {
     let upgrade = head.extensions.get::<OnUpgrade>().cloned();
-    let (Some(response), Some(upgrade)) = (websocket::accept(&head.headers, &[]), upgrade) else {
+    let (Some(headers), Some(upgrade)) = (websocket::accept(&head.headers, &[]), upgrade) else {
         let message = "the request is not a WebSocket handshake of version 13";
         return Err(Box::new(Status::bad_request(message)));
     };
@@ -40,6 +40,9 @@ pub(crate) fn accept(
             tracing::debug!(%reason, "watch over a WebSocket ended early");
         }
     });
+    let mut response = Response::new(Body::Empty);
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    *response.headers_mut() = headers;
     Ok(response)
 }
 
@@ -72,15 +75,16 @@ async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, mut events: Watch
     stream.shutdown().await
 }
 
-/// Handles the client's control frames. Returns whether the connection stays open.
+/// Handles the client's control frames, and ignores its messages. Returns whether the connection stays open.
 fn handle_control_frames(reader: &mut FrameReader, out: &mut Vec<u8>) -> io::Result<bool> {
-    while let Some(frame) = reader.next_frame().map_err(io::Error::other)? {
-        match frame {
-            ControlFrame::Ping(payload) => websocket::write(Opcode::Pong, &payload, out),
-            ControlFrame::Close => {
+    while let Some(event) = reader.next_event().map_err(io::Error::other)? {
+        match event {
+            Event::Ping(payload) => websocket::write(Opcode::Pong, &payload, out),
+            Event::Close => {
                 websocket::write_close(out);
                 return Ok(false);
             }
+            Event::Data { .. } => {}
         }
     }
     Ok(true)

@@ -135,6 +135,6 @@ fn a_node_has_its_preferred_address() {
         {"type": "InternalIP", "address": "10.0.0.1"},
         {"type": "Hostname", "address": "n1"},
     ]}});
-    assert_eq!(node_address(&node), Some("n1"));
-    assert_eq!(node_address(&json!({})), None);
+    assert_eq!(node_address(&node, &ADDRESS_TYPES), Some("n1"));
+    assert_eq!(node_address(&json!({}), &ADDRESS_TYPES), None);
 }

@@ -15,6 +15,7 @@ use super::objects::DistinguisherMethod;
 use super::queue_set::{LimitResponse, QueueSet, RejectReason, RequestId, RequestState};
 use super::retry_after::RetryAfter;
 use super::seat_demand::SeatDemandStats;
+use super::utilization::LevelUtilization;
 use super::work_estimate::WorkEstimate;
 use crate::filters::flow_control::TooManyRequests;
 
@@ -38,6 +39,7 @@ pub(crate) struct LevelState {
     /// By slot; a FlowSchema keeps its slot.
     pub flows: Vec<FlowMetrics>,
     pub demand: SeatDemandStats,
+    pub utilization: LevelUtilization,
     /// The seats that the last adjustment aimed at.
     pub target: f64,
     retry_after: RetryAfter,
@@ -103,10 +105,12 @@ impl Level {
         clock: Arc<dyn Clock>,
         wake: Arc<Notify>,
     ) -> Arc<Self> {
+        let now = clock.now();
         let state = LevelState {
-            queue_set: QueueSet::new(response, 0, clock.now()),
+            queue_set: QueueSet::new(response, 0, now),
             flows: Vec::new(),
             demand: SeatDemandStats::default(),
+            utilization: LevelUtilization::new(now),
             target: 0.0,
             retry_after: RetryAfter::default(),
             armed: None,
@@ -166,10 +170,13 @@ impl Level {
         })
     }
 
-    /// Changes the queues and the limit.
-    pub(crate) fn configure(&self, response: LimitResponse, limit: usize) {
+    /// Changes the queues, the current limit, and the nominal one that utilization is measured by.
+    pub(crate) fn configure(&self, response: LimitResponse, limit: usize, nominal: usize) {
         let now = self.clock.now();
-        self.update(now, |state| state.queue_set.configure(now, response, limit));
+        self.update(now, |state| {
+            state.queue_set.configure(now, response, limit);
+            state.utilization.set_limits(now, nominal, response);
+        });
     }
 
     /// Ends and releases what is due.
@@ -198,6 +205,8 @@ impl Level {
     fn update<T>(&self, now: Timestamp, change: impl FnOnce(&mut LevelState) -> T) -> T {
         let mut state = self.state.lock();
         let result = change(&mut state);
+        let totals = state.queue_set.totals();
+        state.utilization.observe(now, &totals);
         let waiters = state.collect_dispatched(now);
         let is_due = match (state.due(), state.armed) {
             (Some(due), Some(armed)) => due < armed,

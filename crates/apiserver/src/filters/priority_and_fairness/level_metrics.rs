@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use setpoint_api::ApiVerb;
 use setpoint_values::metrics::Histogram;
 
@@ -10,6 +11,7 @@ use super::configuration::LevelConfiguration;
 use super::flow_metrics::FlowMetrics;
 use super::level::LevelState;
 use super::queue_set::RequestState;
+use super::utilization::PHASES;
 use crate::metrics::{MetricsSource, TextEncoder};
 
 /// A gauge of each level.
@@ -101,6 +103,15 @@ impl MetricsSource for PriorityAndFairness {
         write_flow_metrics(text, levels);
         write_rejected(text, levels);
         write_histograms(text, levels);
+        write_utilization(text, levels, self.factory.clock.now());
+        let name = start_family(
+            text,
+            "read_vs_write_current_requests",
+            "histogram",
+            "Requests that wait or execute, as a fraction of the limit; a sample is a nanosecond.",
+        );
+        self.utilization
+            .visit(|labels, buckets| text.histogram(&name, &labels, buckets));
     }
 }
 
@@ -228,6 +239,38 @@ fn write_histograms(text: &mut TextEncoder, levels: &[LevelConfiguration]) {
                 }
             });
         }
+    }
+}
+
+/// Histograms of utilization over time, which have a sample for each nanosecond.
+fn write_utilization(text: &mut TextEncoder, levels: &[LevelConfiguration], now: Timestamp) {
+    let help = "Requests that wait, of those that may, or execute, of the nominal seats.";
+    let name = start_family(text, "priority_level_request_utilization", "histogram", help);
+    for one in levels {
+        one.level.read(|state| {
+            for (phase, histogram) in PHASES.into_iter().zip(&mut state.utilization.requests) {
+                let labels = [("phase", phase), ("priority_level", one.level.name())];
+                text.histogram(&name, &labels, &histogram.buckets(now));
+            }
+        });
+    }
+    let name = start_family(
+        text,
+        "priority_level_seat_utilization",
+        "histogram",
+        "Seats in use, of the nominal ones.",
+    );
+    for one in levels {
+        let labels = [("phase", PHASES[1]), ("priority_level", one.level.name())];
+        one.level
+            .read(|state| text.histogram(&name, &labels, &state.utilization.seats.buckets(now)));
+    }
+    let help = "Seats that the level could use, of the nominal ones.";
+    let name = start_family(text, "demand_seats", "histogram", help);
+    for one in levels {
+        let labels = [("priority_level", one.level.name())];
+        one.level
+            .read(|state| text.histogram(&name, &labels, &state.utilization.demand.buckets(now)));
     }
 }
 

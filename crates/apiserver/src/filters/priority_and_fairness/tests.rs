@@ -435,3 +435,32 @@ async fn a_dump_lists_levels_queues_and_requests() {
     );
     assert_eq!(dump("dump_nothing", ""), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn utilization_is_counted_in_nanoseconds() {
+    let fixture = Fixture::queues(1);
+    let executing = fixture.fill("alice");
+    let mut waiting = fixture.get("alice");
+    assert!(poll(&mut waiting).is_none());
+    tokio::time::advance(Duration::from_secs(2)).await;
+    drop((executing, waiting));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let (idle, busy) = ("1000000000", "3000000000");
+    let level = "priority_level=\"shared\"";
+    let executing = "phase=\"executing\"";
+    let seats = "priority_level_seat_utilization_bucket";
+    fixture.check_metric(seats, &format!("{executing},{level},le=\"0.99\""), idle);
+    fixture.check_metric(seats, &format!("{executing},{level},le=\"1\""), busy);
+    // One request waits, of two in each of 64 queues.
+    let requests = "priority_level_request_utilization_bucket";
+    let waiting = "phase=\"waiting\"";
+    fixture.check_metric(requests, &format!("{waiting},{level},le=\"0.003\""), idle);
+    fixture.check_metric(requests, &format!("{waiting},{level},le=\"0.01\""), busy);
+    fixture.check_metric("demand_seats_bucket", &format!("{level},le=\"1.7\""), idle);
+    fixture.check_metric("demand_seats_bucket", &format!("{level},le=\"2\""), busy);
+    // One of seven requests, in all levels together.
+    let reads = "read_vs_write_current_requests_bucket";
+    let kind = "request_kind=\"readOnly\"";
+    fixture.check_metric(reads, &format!("{executing},{kind},le=\"0.1\""), idle);
+    fixture.check_metric(reads, &format!("{executing},{kind},le=\"0.2\""), busy);
+}

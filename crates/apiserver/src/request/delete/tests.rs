@@ -16,6 +16,11 @@ fn check(query: &str, body: Option<&str>, expected: &str) {
     assert_eq!(error(query, body), expected);
 }
 
+#[test]
+fn a_null_body_has_no_options() {
+    check_propagation("", Some("null"), None);
+}
+
 #[track_caller]
 fn check_propagation(query: &str, body: Option<&str>, expected: Option<DeletionPropagation>) {
     let payload = body.map(|text| Payload::json(text.to_owned()));

@@ -240,3 +240,20 @@ fn only_an_apply_may_force_and_it_requires_a_manager() {
         format!("{invalid}force: Forbidden: may not be specified for non-apply patch")
     );
 }
+
+#[test]
+fn a_watch_with_a_match_has_no_continue_token() {
+    let forbidden =
+        "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
+    check_watch("continue=x", &format!("{LIST}{forbidden}"));
+    check_watch("continue=x&resourceVersion=0", &format!("{LIST}{forbidden}"));
+    let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+    check_watch("continue=x&sendInitialEvents=true", &format!("{LIST}{requires}"));
+    assert!(
+        watch(
+            &Query::parse(Some("watch=true&continue=x&resourceVersion=7")),
+            Duration::ZERO
+        )
+        .is_ok()
+    );
+}
