@@ -1,4 +1,5 @@
-"""Tests of the Python client against a server: create, read, update, patch, watch, pagination, conflict, delete.
+"""Tests of the Python client against a server: create, read, update, patch, watch, pagination, conflict, delete,
+logs, commands and ports of pods.
 
 The server is the one of $KUBECONFIG. Each test is a function and prints one line with its outcome.
 """
@@ -9,6 +10,7 @@ import traceback
 
 from kubernetes import client, config, dynamic, watch
 from kubernetes.client.exceptions import ApiException
+from kubernetes.stream import portforward, stream
 
 NAMESPACE = "python"
 TESTS = []
@@ -179,6 +181,48 @@ def self_subject_reviews_return_the_user_and_its_permissions(core):
         resource_attributes=client.V1ResourceAttributes(verb="delete", resource="pods", namespace=NAMESPACE))
     review = client.AuthorizationV1Api().create_self_subject_access_review(client.V1SelfSubjectAccessReview(spec=spec))
     assert review.status.allowed
+
+
+def running_pod(core, name):
+    """A running pod of a simulated node, with a log."""
+    pod = {"metadata": {"name": name, "annotations": {"simulated.setpoint.dev/log": "one\ntwo\n"}},
+           "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            core.create_namespaced_pod(NAMESPACE, pod)
+            break
+        except ApiException as error:
+            assert error.status == 403, error.body  # The ServiceAccount does not exist yet.
+            time.sleep(0.1)
+    while core.read_namespaced_pod(name, NAMESPACE).status.phase != "Running":
+        assert time.monotonic() < deadline, "the pod does not run"
+        time.sleep(0.1)
+
+
+@test
+def logs_and_commands_reach_a_pod(core):
+    running_pod(core, "streams")
+    assert core.read_namespaced_pod_log("streams", NAMESPACE, tail_lines=1) == "two\n"
+    exec_pod = core.connect_get_namespaced_pod_exec
+    output = stream(exec_pod, "streams", NAMESPACE, command=["echo", "a b"], stdout=True, stderr=True)
+    assert output == "a b\n", repr(output)
+    shell = stream(exec_pod, "streams", NAMESPACE, command=["sh", "-c", "exit 3"], stdout=True, stderr=True,
+                   _preload_content=False)
+    shell.run_forever(timeout=30)
+    assert shell.returncode == 3, shell.returncode
+
+
+@test
+def a_port_of_a_pod_is_forwarded(core):
+    running_pod(core, "forwarded")
+    forward = portforward(core.connect_get_namespaced_pod_portforward, "forwarded", NAMESPACE, ports="80")
+    connection = forward.socket(80)
+    connection.settimeout(30)
+    connection.sendall(b"hello")
+    assert connection.recv(5) == b"hello"
+    assert forward.error(80) is None, forward.error(80)
+    connection.close()
 
 
 def prepare(core):

@@ -23,6 +23,10 @@ pub(crate) enum Command {
     Controllers(ControllersArgs),
     /// Measure the scheduler: CPU time per pod from its creation to its binding, and of the binding alone.
     Scheduling(SchedulingArgs),
+    /// Measure hook programs: `setpoint shell-operator` beside the real shell-operator.
+    Hooks(HooksArgs),
+    /// Measure the node agent on a private containerd, against bare calls of the container runtime. Needs root.
+    Node(NodeArgs),
     /// The null server, a child process of `api`.
     #[command(hide = true)]
     NullServer(NullServerArgs),
@@ -100,19 +104,59 @@ pub(crate) struct SchedulingArgs {
     /// The directory of the servers' data. It must be on the disk to measure, not in memory.
     #[arg(long, default_value = "target/bench-data")]
     pub(crate) dir: PathBuf,
-    #[arg(long, default_value_t = 5_000)]
-    pub(crate) nodes: u64,
-    #[arg(long, default_value_t = 50_000)]
-    pub(crate) pods: u64,
-    /// The number of parallel scheduling cycles [default: the scheduler's own].
-    #[arg(long)]
-    pub(crate) workers: Option<u32>,
+    /// The numbers of nodes to measure with, comma-separated.
+    #[arg(long, value_delimiter = ',', default_values_t = [5_000])]
+    pub(crate) nodes: Vec<u64>,
+    /// The numbers of pods to measure with, comma-separated.
+    #[arg(long, value_delimiter = ',', default_values_t = [50_000])]
+    pub(crate) pods: Vec<u64>,
+    /// The numbers of parallel scheduling cycles to measure with, comma-separated; the scheduler has at most one for each
+    /// processor [default: the scheduler's own].
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) workers: Vec<u32>,
     /// A tenth of the nodes and pods, for a rough measurement.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these workloads, comma-separated: plain, anti-affinity, spread, preemption, churn.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+}
+
+/// `setpoint-bench hooks`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HooksArgs {
+    /// The server's binary, which is also the operator under test [default: the file `setpoint` beside this program].
+    #[arg(long)]
+    pub(crate) setpoint: Option<PathBuf>,
+    /// The real shell-operator, which runs in turns with ours. Without it there is no baseline.
+    #[arg(long)]
+    pub(crate) shell_operator: Option<PathBuf>,
+    /// The directory of the servers' data.
+    #[arg(long, default_value = "target/bench-data")]
+    pub(crate) dir: PathBuf,
+    /// The pods that the hooks watch.
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) pods: u64,
+    /// The number of changes of a pod in each round, each of which starts fifty hooks.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) events: u64,
+    /// The number of rounds. Medians are reported.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+}
+
+/// `setpoint-bench node`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodeArgs {
+    /// The program's binary [default: the file `setpoint` beside this program].
+    #[arg(long)]
+    pub(crate) setpoint: Option<PathBuf>,
+    /// The directory of all data. It must be on the disk to measure, not in memory.
+    #[arg(long, default_value = "target/bench-data")]
+    pub(crate) dir: PathBuf,
+    /// The number of interleaved rounds of a pod and of bare calls. Medians are reported.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) rounds: usize,
 }
 
 /// `setpoint-bench null-server`.

@@ -5,8 +5,9 @@
 //! stack. JSON lines go to standard output, one object per measurement; a summary with the goals goes to standard error.
 //!
 //! No other crate may depend on this one, and it connects to the loopback interface only. Start reading at [`store::run`]
-//! for the store, at [`api::run`] for the server, at [`controllers::run`] for the controllers and at [`scheduling::run`] for
-//! the scheduler. `docs/performance.md` describes each line.
+//! for the store, at [`api::run`] for the server, at [`controllers::run`] for the controllers, at [`scheduling::run`] for
+//! the scheduler, at [`hooks::run`] for hook programs and at [`node::run`] for the node agent. `docs/performance.md`
+//! describes each line.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,6 +22,8 @@
 mod api;
 mod args;
 mod controllers;
+mod hooks;
+mod node;
 mod null_server;
 mod paired_rounds;
 mod processes;
@@ -43,6 +46,8 @@ fn main() -> anyhow::Result<()> {
         Command::Api(args) => api::run(&args),
         Command::Controllers(args) => controllers::run(&args),
         Command::Scheduling(args) => scheduling::run(&args),
+        Command::Hooks(args) => hooks::run(&args),
+        Command::Node(args) => node::run(&args),
         Command::NullServer(args) => null_server::run(&args),
         Command::StoreMemory(args) => store::memory::run_child(&args),
     }

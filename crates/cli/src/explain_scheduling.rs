@@ -70,6 +70,9 @@ struct Decision {
     #[serde(default)]
     scores: BTreeMap<String, i64>,
     message: Option<String>,
+    /// All nodes as they were then, if that is still known.
+    #[serde(default)]
+    nodes: Vec<NodeExplanation>,
 }
 
 /// Prints the explanation.
@@ -112,20 +115,26 @@ fn render(explanation: &Explanation) -> String {
     let _ = writeln!(text, "Pod:   {}\nNode:  {node}", explanation.pod);
     if let Some(decision) = &explanation.last_decision {
         let _ = writeln!(text, "Last decision at {}: {}", decision.time, summary(decision));
+        if !decision.nodes.is_empty() {
+            text.push_str(&table(&decision.nodes, "THEN"));
+        }
     }
-    if let Some(rejection) = &explanation.rejection {
-        let _ = writeln!(text, "Now:   rejected for all nodes by {}", reasons(rejection));
-        return text;
+    match &explanation.rejection {
+        Some(rejection) => {
+            let _ = writeln!(text, "Now:   rejected for all nodes by {}", reasons(rejection));
+        }
+        None => text.push_str(&table(&explanation.nodes, "NOW")),
     }
-    let width = explanation
-        .nodes
-        .iter()
-        .map(|node| node.node.len())
-        .max()
-        .unwrap_or(0)
-        .max(4);
-    let _ = writeln!(text, "\n{:width$}  {:>5}  NOW", "NODE", "SCORE");
-    for node in &explanation.nodes {
+    text
+}
+
+/// The nodes, each with its rejection or its scores.
+fn table(nodes: &[NodeExplanation], time: &str) -> String {
+    let mut text = String::new();
+    let width = nodes.iter().map(|node| node.node.len()).max();
+    let width = width.unwrap_or(0).max(4);
+    let _ = writeln!(text, "\n{:width$}  {:>5}  {time}", "NODE", "SCORE");
+    for node in nodes {
         let total = node
             .total
             .map_or_else(|| "-".to_owned(), |total| total.to_string());
@@ -182,12 +191,16 @@ mod tests {
                 {"node": "node-b", "rejection": {"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"]}},
             ],
             "lastDecision": {"time": "2026-01-01T00:00:00Z", "evaluatedNodes": 2, "feasibleNodes": 0,
-                             "message": "0/2 nodes are available: 2 Insufficient cpu."},
+                             "message": "0/2 nodes are available: 2 Insufficient cpu.",
+                             "nodes": [{"node": "a", "rejection": {"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"]}}]},
         });
         let expected = "\
 Pod:   default/web
 Node:  <none>
 Last decision at 2026-01-01T00:00:00Z: 0/2 nodes are available: 2 Insufficient cpu.
+
+NODE  SCORE  THEN
+a         -  rejected by NodeResourcesFit: Insufficient cpu
 
 NODE    SCORE  NOW
 a         370  NodeResourcesFit=70 TaintToleration=300

@@ -17,5 +17,6 @@ pub mod new;
 mod remote;
 pub mod store;
 pub mod template;
+pub mod token;
 pub mod tree;
 pub mod version;

@@ -1,4 +1,6 @@
-//! `setpoint store`: verify, back up and restore a store on disk.
+//! `setpoint store`: verify, back up, restore and copy a store.
+
+mod copy;
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -12,6 +14,8 @@ use setpoint_api::{Clock, SystemClock};
 use setpoint_store::{Store, open_private_dir};
 
 use crate::remote;
+
+pub use copy::Copy;
 
 /// The path of the backup of a running server.
 pub const BACKUP_PATH: &str = "/debug/setpoint/backup";
@@ -28,6 +32,17 @@ pub enum Command {
     Backup(Backup),
     /// Restore a backup into a new store.
     Restore(Restore),
+    /// Copy the objects of a store between a data directory, a backup file and etcd, and verify the copy.
+    ///
+    /// Objects, their uids and everything else in them stay as they are. Between files (data directory, backup file)
+    /// revisions stay, too, and with them resource versions. From etcd to files, etcd's revisions become the store's. etcd
+    /// assigns revisions itself, so objects that are copied to it get new resource versions, and clients of the old server
+    /// have to list again. The history of changes is not copied.
+    ///
+    /// A data directory must not be in use. Objects that are written to etcd during a copy from it are not in the copy.
+    /// Certificates and signing keys are not in the store: copy the folder `pki` of the data directory, too, if clients are
+    /// to trust the new server.
+    Copy(Copy),
     /// Give up the damaged end of a store's log, and with it the acknowledged writes in it. The store must not be in
     /// use.
     Truncate(Truncate),
@@ -49,6 +64,9 @@ pub struct Backup {
     /// the kubeconfig.
     #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     pub data_dir: Option<PathBuf>,
+    /// The EncryptionConfiguration of the store, with --data-dir. The backup is encrypted, too.
+    #[arg(long, value_name = "PATH", requires = "data_dir")]
+    pub encryption_provider_config: Option<PathBuf>,
     /// Path to the kubeconfig file of the running server [default: $KUBECONFIG or ~/.kube/config].
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -76,6 +94,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Verify(args) => verify(args),
         Command::Backup(args) => backup(args),
         Command::Restore(args) => restore(args),
+        Command::Copy(args) => runtime()?.block_on(copy::copy(args)),
         Command::Truncate(args) => truncate(args),
     }
 }
@@ -106,18 +125,25 @@ fn verify(args: &Verify) -> Result<()> {
 
 /// Writes a backup, of a store that is not in use or of a running server.
 fn backup(args: &Backup) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
+    let runtime = runtime()?;
     match &args.data_dir {
-        Some(dir) => runtime.block_on(backup_stopped(&store_dir(dir), &args.file)),
+        Some(dir) => runtime.block_on(backup_stopped(&store_dir(dir), args)),
         None => runtime.block_on(backup_running(args)),
     }
 }
 
-async fn backup_stopped(dir: &Path, file: &Path) -> Result<()> {
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")
+}
+
+async fn backup_stopped(dir: &Path, args: &Backup) -> Result<()> {
     anyhow::ensure!(dir.is_dir(), "no store found in {}", dir.display());
-    let clock = SystemClock::new();
-    let store = Store::open(dir, setpoint_store::Config::new(Arc::new(move || clock.millis())))?;
+    let (clock, file): (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), &args.file);
+    let encryption = copy::encryption(args.encryption_provider_config.as_deref(), &clock)?;
+    let mut config = setpoint_store::Config::new(Arc::new(move || clock.millis()));
+    config.transformer = Some(encryption);
+    let store = Store::open(dir, config)?;
     let report = store.backup(file).await?;
     println!(
         "{} holds {} keys at revision {}",

@@ -101,8 +101,8 @@ fn compare(
     let mut found = Vec::new();
     for (number, ((step, expected), actual)) in case.steps.iter().zip(expected).zip(actual).enumerate() {
         let sorted = |response: &NormalizedResponse| match case.area.as_str() {
-            "custom" => with_sorted_causes(response),
-            _ => with_sorted_conflicts(response),
+            "custom" => with_sorted_lines(&with_sorted_causes(response)),
+            _ => with_sorted_lines(&with_sorted_conflicts(response)),
         };
         for difference in compare::responses(&sorted(expected), &sorted(actual), &[]) {
             found.push(CaseDifference {
@@ -129,6 +129,19 @@ fn with_sorted_conflicts(response: &NormalizedResponse) -> NormalizedResponse {
         if conflicts {
             causes.sort_by_key(|cause| (cause["message"].to_string(), cause["field"].to_string()));
         }
+    }
+    response
+}
+
+/// The response with the lines of a list of typed errors sorted: Kubernetes visits the fields of an applied configuration in
+/// random map order.
+fn with_sorted_lines(response: &NormalizedResponse) -> NormalizedResponse {
+    let mut response = response.clone();
+    let message = response.body["message"].as_str().unwrap_or_default();
+    if let Some((prefix, lines)) = message.split_once(": errors:\n") {
+        let mut lines: Vec<&str> = lines.split('\n').collect();
+        lines.sort_unstable();
+        response.body["message"] = json!(format!("{prefix}: errors:\n{}", lines.join("\n")));
     }
     response
 }
@@ -255,6 +268,19 @@ mod tests {
         assert_eq!(sorted, with_sorted_causes(&response(["b", "a"], 422)));
         assert_ne!(sorted, with_sorted_causes(&response(["b", "c"], 422)));
         assert_ne!(sorted, with_sorted_causes(&response(["b", "a"], 400)));
+    }
+
+    #[test]
+    fn the_order_of_typed_errors_is_not_compared() {
+        let response = |lines: &str| NormalizedResponse {
+            status: 500,
+            headers: json!({}),
+            body: json!({"message": format!("failed: errors:\n{lines}")}),
+            raw: Value::Null,
+        };
+        let sorted = with_sorted_lines(&response("  .b: x\n  .a: y"));
+        assert_eq!(sorted, with_sorted_lines(&response("  .a: y\n  .b: x")));
+        assert_ne!(sorted, with_sorted_lines(&response("  .a: y\n  .b: z")));
     }
 
     #[test]

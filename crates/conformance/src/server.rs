@@ -40,7 +40,15 @@ impl Server {
         let signing_key = dir.path().join("service-account.key");
         fs::write(&signing_key, SIGNING_KEY)?;
         let mut process = Command::new(program)
-            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args([
+                "up",
+                "--runtime=simulated",
+                // kube-apiserver, with which responses are compared, serves no metrics.
+                "--metrics-api=false",
+                "--listen",
+                "127.0.0.1:0",
+                "--data-dir",
+            ])
             .arg(dir.path())
             .arg("--token-auth-file")
             .arg(tokens)

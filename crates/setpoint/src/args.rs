@@ -1,14 +1,24 @@
 //! The command line: its flags and commands, parsed here and nowhere else.
 
 mod address_flags;
+mod agent_flags;
 mod aggregation_flags;
+mod apiserver_args;
 mod authentication_flags;
 mod authorization_flags;
 mod controller_flags;
+mod controller_manager_args;
+mod encryption_flags;
+mod etcd_flags;
 mod flow_control_flags;
+mod join_args;
 mod kubelet_flags;
+mod leader_election_flags;
 mod limit_flags;
+mod node_args;
+mod node_flags;
 mod node_lifecycle_flags;
+mod scheduler_args;
 mod scheduler_flags;
 mod service_account_flags;
 mod test_args;
@@ -20,18 +30,33 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use setpoint_api::go_duration;
-use setpoint_cli::{certs, envtest, explain_scheduling, new, store, template, tree, version};
+use setpoint_cli::{certs, envtest, explain_scheduling, new, store, template, token, tree, version};
+use setpoint_kudo::command as kudo;
+use setpoint_kuttl::command as kuttl;
+use setpoint_shell_operator::command as shell_operator;
 use setpoint_values::Cidr;
 
+use crate::nodes;
+
 pub(crate) use address_flags::AddressFlags;
+pub(crate) use agent_flags::AgentFlags;
 pub(crate) use aggregation_flags::AggregationFlags;
+pub(crate) use apiserver_args::Apiserver;
 pub(crate) use authentication_flags::{AuthenticationFlags, OidcFlags, RequestHeaderFlags};
 pub(crate) use authorization_flags::AuthorizationFlags;
 pub(crate) use controller_flags::ControllerFlags;
+pub(crate) use controller_manager_args::ControllerManager;
+pub(crate) use encryption_flags::EncryptionFlags;
+pub(crate) use etcd_flags::EtcdFlags;
 pub(crate) use flow_control_flags::FlowControlFlags;
+pub(crate) use join_args::Join;
 pub(crate) use kubelet_flags::KubeletFlags;
+pub(crate) use leader_election_flags::LeaderElectionFlags;
 pub(crate) use limit_flags::LimitFlags;
-use node_lifecycle_flags::NodeLifecycleFlags;
+pub(crate) use node_args::Node;
+pub(crate) use node_flags::{NodeFlags, RuntimeFlag};
+pub(crate) use node_lifecycle_flags::NodeLifecycleFlags;
+pub(crate) use scheduler_args::Scheduler;
 pub(crate) use scheduler_flags::SchedulerFlags;
 pub(crate) use service_account_flags::ServiceAccountFlags;
 pub(crate) use test_args::Test;
@@ -49,9 +74,15 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a cluster and serve it until interrupted.
     Up(Box<Up>),
+    /// Serve the API of a cluster without its other components, as kube-apiserver does.
+    Apiserver(Box<Apiserver>),
+    /// Run the controllers of a Kubernetes API server, as kube-controller-manager does.
+    ControllerManager(Box<ControllerManager>),
+    /// Schedule the pods of a Kubernetes API server, as kube-scheduler does.
+    Scheduler(Box<Scheduler>),
     /// Run a command with a new cluster in memory, of which KUBECONFIG names the kubeconfig.
     Test(Box<Test>),
-    /// Verify, back up or restore a store on disk.
+    /// Verify, back up, restore or copy a store.
     Store {
         #[command(subcommand)]
         command: store::Command,
@@ -66,10 +97,36 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: new::Command,
     },
+    /// Run nodes of a cluster that another process serves, until interrupted.
+    Node(Box<Node>),
+    /// Run this machine as a node of a cluster, which it joins by a bootstrap token.
+    Join(Box<Join>),
+    /// Create tokens by which nodes join a cluster.
+    Token {
+        #[command(subcommand)]
+        command: token::Command,
+    },
     /// Install this program as the kube-apiserver and the etcd of test suites.
     Envtest {
         #[command(subcommand)]
         command: envtest::Command,
+    },
+    /// Run hook programs on events of Kubernetes objects, as shell-operator does.
+    ShellOperator {
+        #[command(subcommand)]
+        command: shell_operator::Command,
+    },
+    /// Install operators from KUDO packages, and run their plans.
+    Kudo {
+        #[command(subcommand)]
+        command: kudo::Command,
+        #[command(flatten)]
+        settings: kudo::Settings,
+    },
+    /// Run test cases of YAML files, as KUTTL does.
+    Kuttl {
+        #[command(subcommand)]
+        command: kuttl::Command,
     },
     /// Render a Go template with the functions of Sprig.
     Template(template::Args),
@@ -96,9 +153,13 @@ pub(crate) struct Up {
     /// The IP address and port on which to serve HTTPS. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     pub listen: SocketAddr,
-    /// The number of simulated nodes to run.
+    /// The number of nodes to run, of which more than 1 are simulated.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
+    /// Serve the metrics API (metrics.k8s.io) from the readings of nodes, unless an APIService serves it [default: true
+    /// if a node of this process runs containers].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub metrics_api: Option<bool>,
     /// A list of controllers to enable, `scheduler` included. `*` enables all controllers, `foo` enables the controller
     /// named `foo`, `-foo` disables the controller named `foo`, `none` enables no controller.
     #[arg(
@@ -172,6 +233,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub node_lifecycle_flags: NodeLifecycleFlags,
     #[command(flatten)]
+    pub node_flags: NodeFlags,
+    #[command(flatten)]
     pub kubelet_flags: KubeletFlags,
     #[command(flatten)]
     pub scheduler_flags: SchedulerFlags,
@@ -185,6 +248,10 @@ pub(crate) struct Up {
     pub authorization_flags: AuthorizationFlags,
     #[command(flatten)]
     pub service_account_flags: ServiceAccountFlags,
+    #[command(flatten)]
+    pub encryption_flags: EncryptionFlags,
+    #[command(flatten)]
+    pub etcd_flags: EtcdFlags,
     /// Whether this is `kube-apiserver`, which creates no objects of kube-controller-manager.
     #[arg(skip)]
     pub is_kube_apiserver: bool,
@@ -210,6 +277,7 @@ impl Up {
     /// passed on: the users of a hosted cluster are its own, and it must not act with the credentials of its host.
     pub(crate) fn for_hosted_clusters(&self) -> Self {
         Self {
+            metrics_api: Some(self.serves_metrics()),
             event_ttl: self.event_ttl,
             keep_history: self.keep_history,
             service_cluster_ip_range: self.service_cluster_ip_range,
@@ -228,9 +296,20 @@ impl Up {
         }
     }
 
+    /// Whether the metrics API is served.
+    pub(crate) fn serves_metrics(&self) -> bool {
+        let runs_containers = || nodes::may_run_containers(&self.node_flags, self.nodes, self.memory);
+        self.metrics_api.unwrap_or_else(runs_containers)
+    }
+
     /// The address to serve on: that of `--listen`, or of `--bind-address` and `--secure-port`.
     pub(crate) fn listen_address(&self) -> SocketAddr {
         self.address_flags.listen(self.listen)
+    }
+
+    /// The IP address in the endpoints of the `kubernetes` Service, of a server that serves on `address`.
+    pub(crate) fn advertised_address(&self, address: SocketAddr) -> IpAddr {
+        self.address_flags.advertise_address.unwrap_or(address.ip())
     }
 
     /// The IP address in the serving certificate.
@@ -299,6 +378,13 @@ mod tests {
             (up.event_ttl, up.keep_history, up.quiet, up.memory),
             (Duration::from_secs(3600), Duration::from_secs(300), false, false)
         );
+    }
+
+    #[test]
+    fn the_metrics_api_is_served_where_containers_run() {
+        assert!(up("--runtime cri").serves_metrics() && !up("--runtime simulated").serves_metrics());
+        assert!(!up("--runtime cri --metrics-api=false").serves_metrics());
+        assert!(!up("--nodes 0").serves_metrics() && up("--nodes 0 --metrics-api").serves_metrics());
     }
 
     #[test]

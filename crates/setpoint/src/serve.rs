@@ -3,7 +3,7 @@
 //! Start reading at `up`, then `cluster`.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use setpoint_api::{Clock, SystemClock};
 use setpoint_apiserver::version::Version;
 use setpoint_apiserver::{Listener, Server, Views};
 use setpoint_auth::audit::Writer;
+use setpoint_encryption::Encryption;
 use setpoint_registry::{Registry, WatchCaches};
 use setpoint_store::{Durability, Store};
 use setpoint_strategy::Kinds;
@@ -33,27 +34,34 @@ mod cluster;
 mod component_statuses;
 mod components;
 mod control_plane;
-mod controller_config;
+pub(crate) mod controller_config;
 mod credentials;
 mod data_dir;
+mod elections;
+mod etcd_store;
 mod flow_control;
 mod hosting;
 mod kubeconfig;
 mod kubelet;
 mod manifests;
 mod memory;
+mod metrics_api;
 mod scheduling;
+mod server_endpoints;
 mod service_account_keys;
 mod serving_files;
 mod test_command;
 mod webhooks;
 
+pub(crate) use certificates::read_signing_authority;
 use certificates::{CertificateUsers, Certificates};
 use cluster::{Cluster, ClusterConfig};
 use components::{Components, Signals};
+pub(crate) use control_plane::expand_selection;
 use data_dir::DataDir;
 use hosting::{Clusters, Host};
 use kubeconfig::WrittenKubeconfig;
+use server_endpoints::ServerEndpoints;
 
 /// How often, and at which interval, opening a locked store is tried again.
 const LOCK_TRIES: u32 = 50;
@@ -88,7 +96,12 @@ pub(crate) fn runtime() -> Result<Runtime> {
 /// Serves a cluster until interrupted, on the current runtime.
 pub(crate) async fn up(args: Up) -> Result<()> {
     let mut signals = Signals::listen()?;
-    let (server, components) = RunningServer::start(&args).await?;
+    let started = tokio::select! {
+        started = RunningServer::start(&args) => started,
+        // A start may wait for etcd.
+        _ = signals.next() => return Ok(()),
+    };
+    let (server, components) = started?;
     let announced = announce_once_started(&args, &server);
     let outcome = wait(components, &mut signals, &server.clock, announced).await;
     server.store.close().await.context("cannot close the store")?;
@@ -100,6 +113,8 @@ struct RunningServer {
     address: SocketAddr,
     data_dir: DataDir,
     kubeconfig: PathBuf,
+    /// What runs the containers of the nodes and why.
+    nodes: String,
     registry: Arc<Registry>,
     store: Store,
     clock: Arc<dyn Clock>,
@@ -111,11 +126,13 @@ impl RunningServer {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let data_dir = DataDir::open(args)?;
         let certificates = Certificates::open(args, &data_dir.pki(), &clock)?;
-        let store = open_store(args, &data_dir, &clock).await?;
+        let kinds = Arc::new(served_kinds(args));
+        let encryption = open_encryption(args, &clock)?;
+        let config = encrypted_store_config(args, &encryption, &clock);
+        let store = open_store(args, &data_dir, &kinds, config, &clock).await?;
         let listener = bind(args).await?;
         let address = listener.local_addr();
         let (audit, writer) = audit::open(args, &clock).await?.unzip();
-        let kinds = Arc::new(setpoint_kinds::builtin());
         let (stop, audit) = (CancellationToken::new(), audit.map(Arc::new));
         let mut config = ClusterConfig {
             args,
@@ -129,24 +146,25 @@ impl RunningServer {
             stop: stop.clone(),
             is_fork: false,
             origin: None,
+            checks: checks::of_encryption(args, &encryption),
         };
         let hosting = args
             .host_clusters
-            .then(|| open_hosting(&config, &certificates, kinds));
+            .then(|| open_hosting(&config, &certificates, kinds.clone()));
         config.custom_routes.extend(hosting.as_ref().map(hosting::route));
         let cluster = Cluster::open(config)?;
-        let views: Arc<dyn Views> = match &hosting {
-            Some(clusters) => clusters.views(&cluster.view),
-            None => Arc::new(cluster.view.clone()),
-        };
+        let views = served_views(hosting.as_ref(), &cluster);
         let server = Server::new(views, listener, certificates.tls(), clock.clone());
         let written = certificates.write_kubeconfig(args, &data_dir, address)?;
         let kubeconfig = written.path.clone();
         let users = certificate_users(&cluster, written);
-        let registry = cluster.registry.clone();
+        let (registry, nodes) = (cluster.registry.clone(), cluster.nodes.clone());
 
         let mut components = Components::new(stop);
         components.start("server", |stop| serve(server, writer, stop));
+        let (own, values) = ((address, &registry, &clock), (&*kinds, &encryption));
+        start_endpoints(&mut components, args, own, values)?;
+        components.start("encryption", |stop| run_encryption(args, encryption, stop));
         components.start("certificates", |stop| certificates.run(users, stop));
         if let Some(clusters) = hosting {
             components.start("hosted clusters", |stop| clusters.run(stop));
@@ -156,12 +174,39 @@ impl RunningServer {
             address,
             data_dir,
             kubeconfig,
+            nodes,
             registry,
             store,
             clock,
         };
         Ok((server, components))
     }
+}
+
+/// The built-in kinds, and those of the metrics API if it is served.
+fn served_kinds(args: &Up) -> Kinds {
+    let metrics = match args.serves_metrics() {
+        true => setpoint_kinds::metrics::all(),
+        false => Vec::new(),
+    };
+    let builtin = setpoint_kinds::builtin();
+    builtin.iter().cloned().chain(metrics).collect()
+}
+
+/// Starts what keeps the endpoints of all servers that share an etcd. A store of its own needs none.
+fn start_endpoints(
+    components: &mut Components,
+    args: &Up,
+    (address, registry, clock): (SocketAddr, &Arc<Registry>, &Arc<dyn Clock>),
+    values: (&Kinds, &Arc<Encryption>),
+) -> Result<()> {
+    if args.etcd_flags.is_enabled() {
+        let server = (args.advertised_address(address), address.port());
+        let endpoints =
+            ServerEndpoints::open(&args.etcd_flags, values, server, registry.clone(), clock.clone())?;
+        components.start("server endpoints", |stop| endpoints.run(stop));
+    }
+    Ok(())
 }
 
 /// The clusters that the server hosts besides its own.
@@ -178,6 +223,14 @@ fn open_hosting(config: &ClusterConfig<'_>, certificates: &Certificates, kinds: 
         audit: config.audit.clone(),
         clock: config.clock.clone(),
     })
+}
+
+/// The cluster of the server, and those that it hosts under their paths.
+fn served_views(hosting: Option<&Arc<Clusters>>, cluster: &Cluster) -> Arc<dyn Views> {
+    match hosting {
+        Some(clusters) => clusters.views(&cluster.view),
+        None => Arc::new(cluster.view.clone()),
+    }
 }
 
 /// Waits for the components, and meanwhile announces the server once it has started.
@@ -229,9 +282,38 @@ async fn serve(server: Server, writer: Option<Writer>, stop: CancellationToken) 
     Ok(outcome?)
 }
 
+/// The encryption of stored objects.
+fn open_encryption(args: &Up, clock: &Arc<dyn Clock>) -> Result<Arc<Encryption>> {
+    match &args.encryption_flags.encryption_provider_config {
+        Some(path) => Ok(Encryption::load(path, clock.clone())?),
+        None => Ok(Encryption::none()),
+    }
+}
+
+/// Keeps the encryption up to date until stopped.
+fn run_encryption(
+    args: &Up,
+    encryption: Arc<Encryption>,
+    stop: CancellationToken,
+) -> impl Future<Output = Result<()>> + use<> {
+    let reloads = args.encryption_flags.encryption_provider_config_automatic_reload;
+    async move {
+        encryption.run(reloads, stop).await;
+        Ok(())
+    }
+}
+
 /// Opens the store. A process that was killed a moment ago may still hold the lock, so a locked store is tried again.
-async fn open_store(args: &Up, data_dir: &DataDir, clock: &Arc<dyn Clock>) -> Result<Store> {
-    let config = store_config(args, clock);
+async fn open_store(
+    args: &Up,
+    data_dir: &DataDir,
+    kinds: &Kinds,
+    config: setpoint_store::Config,
+    clock: &Arc<dyn Clock>,
+) -> Result<Store> {
+    if args.etcd_flags.is_enabled() {
+        return etcd_store::open(&args.etcd_flags, config, kinds).await;
+    }
     if args.memory {
         return Ok(Store::memory(config));
     }
@@ -242,6 +324,16 @@ async fn open_store(args: &Up, data_dir: &DataDir, clock: &Arc<dyn Clock>) -> Re
         }
     }
     Ok(Store::open(&data_dir.store(), config)?)
+}
+
+fn encrypted_store_config(
+    args: &Up,
+    encryption: &Arc<Encryption>,
+    clock: &Arc<dyn Clock>,
+) -> setpoint_store::Config {
+    let mut config = store_config(args, clock);
+    config.transformer = Some(encryption.clone());
+    config
 }
 
 fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
@@ -259,29 +351,30 @@ fn store_config(args: &Up, clock: &Arc<dyn Clock>) -> setpoint_store::Config {
 async fn announce_once_started(args: &Up, server: &RunningServer) {
     server.registry.started().await;
     tracing::info!("Serving securely on {}", server.address);
-    announce(args, &server.data_dir, server.address, &server.kubeconfig);
+    announce(args, server);
 }
 
 /// Prints the address, the paths and a first command to try.
-fn announce(args: &Up, data_dir: &DataDir, address: SocketAddr, kubeconfig: &Path) {
+fn announce(args: &Up, server: &RunningServer) {
     if args.quiet {
         return;
     }
     let data = if args.memory {
         "none, objects are stored in memory only".to_owned()
+    } else if args.etcd_flags.is_enabled() {
+        format!("etcd at {}", args.etcd_flags.etcd_servers.join(","))
     } else {
-        data_dir.dir.display().to_string()
+        server.data_dir.dir.display().to_string()
     };
+    let kubeconfig = server.kubeconfig.display();
     println!(
         "setpoint {} serves https://{}",
         env!("CARGO_PKG_VERSION"),
-        address
+        server.address
     );
     println!("  data        {data}");
-    println!("  kubeconfig  {}", kubeconfig.display());
-    println!(
-        "  try         kubectl --kubeconfig {} get nodes",
-        kubeconfig.display()
-    );
+    println!("  kubeconfig  {kubeconfig}");
+    println!("  nodes       {}", server.nodes);
+    println!("  try         kubectl --kubeconfig {kubeconfig} get nodes");
     println!("  stop        Ctrl-C");
 }

@@ -104,8 +104,18 @@ const READY: &str = "wait --for=condition=Available apiservice/v1beta1.metrics.k
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_top_reads_from_the_aggregated_api_server() {
-    let cluster = Cluster::new(&["--memory", "--nodes", "1", "--controllers", "none"]);
+    let cluster = Cluster::new(&[
+        "--memory",
+        "--metrics-api",
+        "--nodes",
+        "1",
+        "--controllers",
+        "none",
+    ]);
     let Some(kubectl) = cluster.kubectl() else { return };
+    // Until the APIService is created, the server itself serves the metrics.
+    let top = kubectl.run("get --raw /apis/metrics.k8s.io/v1beta1/pods");
+    assert!(top.contains("PodMetricsList"), "{top}");
     let served = Metrics::start(&cluster, &kubectl).await;
     kubectl.run(READY);
     served.pods.lock().unwrap().push(("web-1".to_owned(), 15));
@@ -139,6 +149,9 @@ async fn kubectl_top_reads_from_the_aggregated_api_server() {
         of_pods.groups.contains(&"system:masters".to_owned()),
         "{of_pods:?}"
     );
+    kubectl.run("delete apiservice v1beta1.metrics.k8s.io");
+    let own = kubectl.run("get --raw /apis/metrics.k8s.io/v1beta1/pods");
+    assert!(!own.contains("web-1"), "{own}");
 }
 
 /// A Deployment of so many pods that request 100m CPU each, and its HorizontalPodAutoscaler.
@@ -163,6 +176,7 @@ fn scaled(replicas: u32) -> Value {
 async fn an_autoscaler_scales_by_the_metrics_of_an_aggregated_api_server() {
     let cluster = Cluster::new(&[
         "--memory",
+        "--metrics-api=false",
         "--horizontal-pod-autoscaler-sync-period=1s",
         "--horizontal-pod-autoscaler-cpu-initialization-period=0s",
     ]);

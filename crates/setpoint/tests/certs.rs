@@ -46,6 +46,7 @@ fn check_lists_a_data_directory_and_a_server_and_fails_before_an_expiry() {
         "ca.crt",
         "server.crt",
         "admin.crt",
+        "apiserver-kubelet-client.crt",
         "front-proxy-ca.crt",
         "front-proxy-client.crt",
         "service-account.key",

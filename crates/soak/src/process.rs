@@ -106,6 +106,7 @@ impl Process {
         command
             .args([
                 "up",
+                "--runtime=simulated",
                 "--listen",
                 &format!("127.0.0.1:{}", self.port),
                 "--data-dir",

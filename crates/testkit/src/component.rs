@@ -15,6 +15,7 @@ const ROOT_CA: &str = include_str!("root_ca.pem");
 
 /// A component that runs beside the server and talks only to it.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "a test has a handful of components")]
 pub enum Component {
     /// A controller by its name, with or without `-controller`.
     Controller(&'static str),

@@ -279,7 +279,7 @@ async fn fl6_the_agent_starts_a_bound_pod_and_reports_its_status() {
     }
     let status = pod.status.unwrap();
     assert_eq!(status.pod_ip.as_deref(), Some("10.64.1.1"));
-    assert_eq!(status.host_ip.as_deref(), Some("10.0.0.2"));
+    assert_eq!(status.host_ip.as_deref(), Some("10.16.0.2"));
     assert!(status.start_time.is_some());
     let container = &status.container_statuses.unwrap()[0];
     assert!(container.ready && container.state.as_ref().unwrap().running.is_some());

@@ -57,6 +57,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
         "soak" => Ok(test::run_soak(&root(), rest)),
         "tidy" => tidy::run(&root()),
         "test" => test::run(&root(), rest),
+        test::LIMIT_COMMAND => test::run_limited(rest).map(ExitCode::from),
         _ => Ok(usage()),
     }
 }

@@ -24,7 +24,12 @@ use crate::{
 };
 
 /// Creates so many objects at a path; `########` in the body is the number of each.
-async fn create(setting: &Setting, server: &Server, (path, body): (&str, &str), count: u64) -> Result<()> {
+pub(crate) async fn create(
+    setting: &Setting,
+    server: &Server,
+    (path, body): (&str, &str),
+    count: u64,
+) -> Result<()> {
     let template = Template::with_body("POST", path, body);
     let load = Load {
         clients: setting.clients,

@@ -23,7 +23,6 @@ use crate::{
         server::{Server, ServerComponents, new_dir},
         workloads::exchange::Exchange,
     },
-    args::SchedulingArgs,
     controllers::api_client::ApiClient,
     report::{Goal, Measurement, Report},
 };
@@ -40,87 +39,113 @@ const SETTLE: Duration = Duration::from_secs(3);
 const PAGE: usize = 5_000;
 
 /// CPU time of the server and the wall time of a phase.
-#[derive(Debug)]
-struct Cost {
-    cpu: Duration,
-    wall: Duration,
-}
-
-/// The nodes, pods and flags of a run.
 #[derive(Debug, Clone, Copy)]
-struct Plan<'a> {
-    workload: Workload,
-    nodes: u64,
-    pods: u64,
-    args: &'a SchedulingArgs,
+pub(super) struct Cost {
+    pub(super) cpu: Duration,
+    pub(super) wall: Duration,
 }
 
-pub(super) async fn measure(
-    setting: &Setting,
-    args: &SchedulingArgs,
-    workload: Workload,
-    report: &mut Report,
-) -> Result<()> {
-    let nodes = setting.full_or_quick(args.nodes, args.nodes / 10);
-    let pods = setting.full_or_quick(args.pods, args.pods / 10);
-    let plan = Plan {
-        workload,
-        nodes,
-        // The nodes are full of four pods each, of which every second one is replaced.
-        pods: if workload == Workload::Preemption {
-            nodes * 2
-        } else {
-            pods
-        },
-        args,
-    };
+/// The workload, the nodes, the pods and the workers of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) workload: Workload,
+    pub(super) nodes: u64,
+    pub(super) pods: u64,
+    /// `None` for the scheduler's own number.
+    pub(super) workers: Option<u32>,
+}
+
+/// The results of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub(super) plan: Plan,
+    pub(super) create_and_bind: Cost,
+    /// Not measured for workloads that are more than pods that wait.
+    pub(super) alone: Option<Cost>,
+}
+
+impl Plan {
+    pub(super) fn new(workload: Workload, nodes: u64, pods: u64, workers: Option<u32>) -> Self {
+        // For preemption the nodes are full of four pods each, of which every second one is replaced.
+        let pods = match workload {
+            Workload::Preemption => nodes * 2,
+            _ => pods,
+        };
+        Self {
+            workload,
+            nodes,
+            pods,
+            workers,
+        }
+    }
+
+    /// The workload and its numbers, for messages.
+    pub(super) fn describe(&self) -> String {
+        let workers = self
+            .workers
+            .map_or_else(String::new, |n| format!(", {n} workers"));
+        let (name, nodes, pods) = (self.workload.name(), self.nodes, self.pods);
+        format!("{name}, {nodes} nodes, {pods} pods{workers}")
+    }
+}
+
+/// Measures one plan.
+pub(super) async fn measure(setting: &Setting, plan: Plan, report: &mut Report) -> Result<Row> {
+    let workload = plan.workload;
     let online = create_and_bind(setting, plan).await?;
-    let cpu = per_pod(&online, plan.pods);
-    let measurement = Measurement::new("scheduling", line(plan, "create_and_bind"), cpu, "us/pod")
-        .cpu(cpu)
-        .operations(plan.pods);
+    let measurement = measurement(plan, "create_and_bind", &online);
     report.add(match workload {
         Workload::Plain => measurement.goal(Goal::AtMost(390.0)),
         _ => measurement,
     });
     let rate = plan.pods as f64 / online.wall.as_secs_f64();
     report.add(Measurement::new("scheduling", line(plan, "rate"), rate, "pod/s").operations(plan.pods));
+    let mut row = Row {
+        plan,
+        create_and_bind: online,
+        alone: None,
+    };
     if matches!(workload, Workload::Preemption | Workload::Churn) {
-        return Ok(());
+        return Ok(row);
     }
     let alone = bind_alone(setting, plan).await?;
-    let cpu = per_pod(&alone, plan.pods);
-    let measurement = Measurement::new("scheduling", line(plan, "alone"), cpu, "us/pod")
+    let goal = match workload {
+        Workload::Plain => 180.0,
+        _ => 540.0,
+    };
+    report.add(self::measurement(plan, "alone", &alone).goal(Goal::AtMost(goal)));
+    row.alone = Some(alone);
+    Ok(row)
+}
+
+fn measurement(plan: Plan, what: &str, cost: &Cost) -> Measurement {
+    let cpu = per_pod(cost, plan.pods);
+    Measurement::new("scheduling", line(plan, what), cpu, "us/pod")
         .cpu(cpu)
-        .operations(plan.pods);
-    report.add(match workload {
-        Workload::Plain => measurement.goal(Goal::AtMost(180.0)),
-        _ => measurement.goal(Goal::AtMost(540.0)),
-    });
-    Ok(())
+        .operations(plan.pods)
 }
 
-/// The name of a line: `plain_create_and_bind`.
-fn line(plan: Plan<'_>, what: &str) -> String {
-    format!("{}_{what}", plan.workload.name())
+/// The name of a line: `plain_create_and_bind_5000_nodes_50000_pods`.
+fn line(plan: Plan, what: &str) -> String {
+    let (nodes, pods) = (plan.nodes, plan.pods);
+    let workers = plan.workers.map_or_else(String::new, |n| format!("_{n}_workers"));
+    format!(
+        "{}_{what}_{nodes}_nodes_{pods}_pods{workers}",
+        plan.workload.name()
+    )
 }
 
-fn per_pod(cost: &Cost, pods: u64) -> f64 {
+pub(super) fn per_pod(cost: &Cost, pods: u64) -> f64 {
     cost.cpu.as_secs_f64() * 1e6 / pods as f64
 }
 
 /// Creates the pods while the scheduler runs, and waits until all are bound.
-async fn create_and_bind(setting: &Setting, plan: Plan<'_>) -> Result<Cost> {
+async fn create_and_bind(setting: &Setting, plan: Plan) -> Result<Cost> {
     let dir = new_dir(setting)?;
     let server = start(setting, plan, dir.path(), true).await?;
-    let mut client = ApiClient::new(&server).await?;
     let zones = create_nodes(setting, &server, plan.nodes).await?;
     if plan.workload == Workload::Preemption {
-        let class = objects::high_priority_class().to_string();
-        client.send_ok("POST", PRIORITY_CLASSES, &class).await?;
-        let low = objects::low_priority_pod();
-        create(setting, &server, (PODS, &low), (0, plan.nodes * 4)).await?;
-        wait_until_bound(&mut client).await?;
+        fill_nodes(setting, &server, plan.nodes).await?;
     }
     sleep(SETTLE).await;
     let (cpu, begin) = (server.cpu_time()?, Instant::now());
@@ -128,6 +153,7 @@ async fn create_and_bind(setting: &Setting, plan: Plan<'_>) -> Result<Cost> {
         Workload::Churn => create_with_churn(setting, &server, plan).await?,
         _ => create_pods(setting, &server, plan).await?,
     }
+    let mut client = ApiClient::new(&server).await?;
     wait_until_bound(&mut client).await?;
     let cost = Cost {
         cpu: server.cpu_time()? - cpu,
@@ -139,8 +165,19 @@ async fn create_and_bind(setting: &Setting, plan: Plan<'_>) -> Result<Cost> {
     Ok(cost)
 }
 
+/// Fills every node with four pods of a lower priority.
+async fn fill_nodes(setting: &Setting, server: &Server, nodes: u64) -> Result<()> {
+    let class = objects::high_priority_class().to_string();
+    let mut client = ApiClient::new(server).await?;
+    client.send_ok("POST", PRIORITY_CLASSES, &class).await?;
+    let low = objects::low_priority_pod();
+    create(setting, server, (PODS, &low), (0, nodes * 4)).await?;
+    // Another connection: the server closes one that was idle for half a minute.
+    wait_until_bound(&mut ApiClient::new(server).await?).await
+}
+
 /// Starts the server on pods that wait for a node, and subtracts what a start without the scheduler costs.
-async fn bind_alone(setting: &Setting, plan: Plan<'_>) -> Result<Cost> {
+async fn bind_alone(setting: &Setting, plan: Plan) -> Result<Cost> {
     let dir = new_dir(setting)?;
     let server = start(setting, plan, dir.path(), false).await?;
     let zones = create_nodes(setting, &server, plan.nodes).await?;
@@ -164,11 +201,11 @@ async fn bind_alone(setting: &Setting, plan: Plan<'_>) -> Result<Cost> {
     Ok(cost)
 }
 
-async fn start(setting: &Setting, plan: Plan<'_>, dir: &Path, with_scheduler: bool) -> Result<Server> {
+async fn start(setting: &Setting, plan: Plan, dir: &Path, with_scheduler: bool) -> Result<Server> {
     let components = match with_scheduler {
         false => ServerComponents::ApiOnly,
         true => ServerComponents::Scheduler {
-            workers: plan.args.workers,
+            workers: plan.workers,
         },
     };
     Server::setpoint(setting, dir, components).await
@@ -192,7 +229,7 @@ async fn create_nodes(setting: &Setting, server: &Server, count: u64) -> Result<
     Ok(zones)
 }
 
-async fn create_pods(setting: &Setting, server: &Server, plan: Plan<'_>) -> Result<()> {
+async fn create_pods(setting: &Setting, server: &Server, plan: Plan) -> Result<()> {
     let groups = plan.workload.groups(plan.nodes, plan.pods);
     let share = plan.pods.div_ceil(groups);
     for group in 0..groups {
@@ -203,12 +240,14 @@ async fn create_pods(setting: &Setting, server: &Server, plan: Plan<'_>) -> Resu
 }
 
 /// Creates the pods while, after each hundredth of them, a node and a Service come and go.
-async fn create_with_churn(setting: &Setting, server: &Server, plan: Plan<'_>) -> Result<()> {
+async fn create_with_churn(setting: &Setting, server: &Server, plan: Plan) -> Result<()> {
     let mut client = ApiClient::new(server).await?;
     let pod = plan.workload.pod(0);
     let share = plan.pods.div_ceil(100);
     for step in 0..100 {
-        let node = objects::node(0).to_string().replace("########", "churn");
+        let mut node = objects::node(0);
+        node["spec"]["unschedulable"] = json!(true);
+        let node = node.to_string().replace("########", "churn");
         client.send_ok("POST", NODES, &node).await?;
         let service = json!({
             "apiVersion": "v1", "kind": "Service",
@@ -219,7 +258,7 @@ async fn create_with_churn(setting: &Setting, server: &Server, plan: Plan<'_>) -
         let first = step * share;
         let here = share.min(plan.pods.saturating_sub(first));
         create(setting, server, (PODS, &pod), (first, here)).await?;
-        // The new node is tainted, so that no pod is on it.
+        // The new node is unschedulable, so that no pod is on it.
         client
             .send_ok("DELETE", &format!("{NODES}/node-churn"), "")
             .await?;

@@ -48,7 +48,7 @@ struct PoolState {
 }
 
 /// A connection for one request.
-enum PooledConnection {
+pub(super) enum PooledConnection {
     Http2(http2::SendRequest<Full<Bytes>>),
     Http1(http1::SendRequest<Full<Bytes>>),
 }
@@ -76,6 +76,12 @@ struct TaskSpawner(Weak<Mutex<JoinSet<()>>>);
 /// An idle HTTP/2 connection is pinged after this, and closed without a response.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// The bytes that a server may send ahead on one connection. The HTTP/2 library closes a connection with too many small frames
+/// that were not read yet, and its limit is a share of this: with an adaptive window, which begins at 64 KiB, some hundred
+/// small responses at once were too many for a busy process.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The bytes that a server may send ahead for one request, such as a watch.
+const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const IDLE_CONNECTIONS: usize = 32;
 
 // === impl Connector ===
@@ -191,7 +197,7 @@ impl Connector {
         Ok(PooledConnection::Http1(sender))
     }
 
-    async fn handshake_http2<S>(&self, stream: S) -> hyper::Result<PooledConnection>
+    pub(super) async fn handshake_http2<S>(&self, stream: S) -> hyper::Result<PooledConnection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -199,7 +205,8 @@ impl Connector {
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
-            .adaptive_window(true)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .handshake(TokioIo::new(stream))
             .await?;
         self.tasks.spawner().execute(drive(connection));

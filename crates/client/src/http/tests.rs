@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 
 use ::http::Version;
+use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -397,6 +398,68 @@ async fn many_requests_share_one_connection_of_http2() {
         assert_eq!(uid.unwrap(), "u");
     }
     assert_eq!(*accepted.lock(), 1);
+}
+
+/// A body of a few small frames.
+struct SmallFrames(usize);
+
+impl hyper::body::Body for SmallFrames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
+        let left = self.0;
+        self.0 = left.saturating_sub(1);
+        let frame = (left > 0).then(|| Ok(hyper::body::Frame::data(Bytes::from_static(b"[]"))));
+        std::task::Poll::Ready(frame)
+    }
+}
+
+/// The responses come at once, in more small frames than the client reads in time.
+#[tokio::test]
+async fn many_small_responses_at_once_do_not_close_the_connection() {
+    const REQUESTS: usize = 200;
+    let (client, server) = tokio::io::duplex(1 << 20);
+    let all_arrived = Arc::new(tokio::sync::Barrier::new(REQUESTS));
+    let service = service_fn(move |_| {
+        let all_arrived = all_arrived.clone();
+        async move {
+            all_arrived.wait().await;
+            Ok::<_, Infallible>(::http::Response::new(SmallFrames(3)))
+        }
+    });
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let server_connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        drop(
+            server_connection
+                .serve_connection(TokioIo::new(server), service)
+                .await,
+        );
+    });
+    let connection = Connection {
+        server: "http://server".to_owned(),
+        ..Connection::default()
+    };
+    let connector = connect::Connector::new(&connection).unwrap();
+    let connect::PooledConnection::Http2(sender) = connector.handshake_http2(client).await.unwrap() else {
+        panic!("the connection is not one of HTTP/2");
+    };
+    let mut requests = JoinSet::new();
+    for _ in 0..REQUESTS {
+        let mut sender = sender.clone();
+        requests.spawn(async move {
+            let request = HttpRequest::get("http://server/x").body(Full::new(Bytes::new()));
+            let response = sender.send_request(request.unwrap()).await.unwrap();
+            response.into_body().collect().await.unwrap().to_bytes()
+        });
+    }
+    while let Some(body) = requests.join_next().await {
+        assert_eq!(body.unwrap(), "[][][]");
+    }
 }
 
 /// A clock whose sleeps return at once.

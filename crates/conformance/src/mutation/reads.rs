@@ -187,6 +187,7 @@ pub(super) fn read(namespace: &str, id: &str, rng: &mut StdRng) -> Case {
     while rng.random_bool(0.3) {
         query.push(QUERIES.choose(rng).copied().unwrap_or_default());
     }
+    let query = with_an_end(query);
     let separator = if path.contains('?') { "" } else { "?" };
     let path = format!("{path}{separator}{}", query.join("&"));
     let step = match rng.random_bool(0.4) {
@@ -251,6 +252,14 @@ fn without_watch(rng: &mut StdRng) -> &'static str {
     }
 }
 
+/// The parameters without the one that gives a watch no end: of a repeated parameter, the first counts.
+fn with_an_end(mut query: Vec<&'static str>) -> Vec<&'static str> {
+    if query.iter().any(|part| part.contains("watch=true")) {
+        query.retain(|part| *part != "timeoutSeconds=0");
+    }
+    query
+}
+
 fn objects(namespace: &str) -> Vec<Step> {
     let base = format!("/api/v1/namespaces/{namespace}");
     let mut steps = steps::namespace(&format!("{base}/configmaps"));
@@ -272,4 +281,16 @@ fn objects(namespace: &str) -> Vec<Step> {
         steps.extend(created.into_iter().map(|step| Step { once: true, ..step }));
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_has_an_end() {
+        let watch = "timeoutSeconds=1&watch=true&resourceVersion=x";
+        assert_eq!(with_an_end(vec!["timeoutSeconds=0", watch]), [watch]);
+        assert_eq!(with_an_end(vec!["timeoutSeconds=0", "limit=1"]).len(), 2);
+    }
 }

@@ -19,6 +19,14 @@ const VALIDATION: &[&str] = &[
 ];
 const OPERATIONS: &[&str] = &["add", "replace", "remove", "test", "copy", "move"];
 
+/// Kinds whose objects a controller of the API server completes after their create, and how long that takes: the responses
+/// to the next request depend on it. A CustomResourceDefinition is established after five seconds.
+const COMPLETED_LATER: &[(&str, u64)] = &[
+    ("apiextensions.k8s.io-v1-CustomResourceDefinition", 6500),
+    ("apiregistration.k8s.io-v1-APIService", 1000),
+    ("flowcontrol.apiserver.k8s.io-v1-FlowSchema", 1000),
+];
+
 /// A create as a dry run.
 pub(super) fn create(entry: &Entry, id: &str, rng: &mut StdRng) -> Case {
     let object = body::mutated(&entry.object, rng);
@@ -84,6 +92,12 @@ pub(super) fn status(entry: &Entry, id: &str, rng: &mut StdRng) -> Case {
         }
     };
     case(&entry, "status", id, vec![post(&entry.at, &entry.object), step])
+}
+
+/// How long to wait after the create of an object.
+fn settling_ms(kind: &str) -> u64 {
+    let completed = COMPLETED_LATER.iter().find(|(own, _)| *own == kind);
+    completed.map_or(0, |(_, wait)| *wait)
 }
 
 /// A merge, strategic merge or JSON patch of this object.
@@ -170,7 +184,10 @@ fn operations(object: &Value, rng: &mut StdRng) -> Value {
 }
 
 /// The case without the kind's area prefix, numbered.
-fn case(entry: &Entry, area: &str, id: &str, steps: Vec<Step>) -> Case {
+fn case(entry: &Entry, area: &str, id: &str, mut steps: Vec<Step>) -> Case {
+    for step in steps.iter_mut().skip(1) {
+        step.wait_ms = settling_ms(&entry.id);
+    }
     let mut case = entry.case(area, id, steps);
     case.id = format!("mutation.{}", case.id);
     case

@@ -38,6 +38,7 @@ fn versions_in_texts_are_placeholders() {
         r#"{\"resourceVersion\":\"<rv>\"}"#,
     );
     check("resourceVersion: \"7\"", "resourceVersion: \"<rv>\"");
+    check("  continue: eyJ2-_x\n  x", "  continue: <continue>\n  x");
     check(r#""resourceVersion":"0""#, r#""resourceVersion":"0""#);
     check(
         "Precondition failed: ResourceVersion in the precondition (5) does not match ResourceVersion in record (6).",

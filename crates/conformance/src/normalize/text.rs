@@ -97,6 +97,7 @@ impl Normalizer {
                 "ResourceVersion in record (",
             ]),
             'T' => cursor.current_version(),
+            'c' => cursor.continue_token().or_else(|| cursor.uid()),
             'X' => cursor.credential(),
             'k' => cursor.volume(),
             ':' => cursor.node_port(),
@@ -123,6 +124,16 @@ impl Cursor<'_> {
         let prefix = prefixes.iter().find(|prefix| self.rest.starts_with(**prefix))?;
         let digits = positive(&self.rest[prefix.len()..])?;
         Some((prefix.len() + digits, format!("{prefix}<rv>")))
+    }
+
+    /// The continue token of a list in YAML. It contains the resource version.
+    fn continue_token(&self) -> Option<Match> {
+        let prefix = "continue: ey";
+        let token = self.rest.strip_prefix(prefix)?;
+        let end =
+            token.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-' && letter != '_');
+        let length = prefix.len() + end.unwrap_or(token.len());
+        Some((length, "continue: <continue>".to_owned()))
     }
 
     fn current_version(&self) -> Option<Match> {

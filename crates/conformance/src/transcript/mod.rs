@@ -1,12 +1,13 @@
 //! Recorded responses of kube-apiserver: the same requests are sent again, and the responses compared.
 //!
 //! A file has one case per line, as `reference/README.md` describes it, and may be compressed with gzip. `case` is that
-//! format, `body` builds the requests, `run` sends them and compares, `floors` holds what must pass. Start reading at
-//! [`replay`].
+//! format, `body` builds the requests, `run` sends them and compares (`own_namespaces`: lists of all namespaces), `floors`
+//! holds what must pass. Start reading at [`replay`].
 
 mod body;
 mod case;
 mod floors;
+mod own_namespaces;
 mod run;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::body;
 use super::case::{Case, Step};
+use super::own_namespaces::{own_namespaces, retain_own};
 use crate::compare::{self, Difference};
 use crate::normalize::{NormalizedResponse, Normalizer};
 use crate::time;
@@ -134,6 +135,7 @@ fn differences(
     ignored: &[String],
 ) -> Vec<(String, Difference)> {
     let mut all = Vec::new();
+    let own = own_namespaces(case);
     let mut normalizer = Normalizer::new(time::timestamp());
     for (number, (step, response)) in case.steps.iter().zip(responses).enumerate() {
         normalizer.note_generate_names(step.body.as_deref().unwrap_or_default());
@@ -141,7 +143,11 @@ fn differences(
         let location = format!("step {number} {} {}", step.method, step.path);
         let mut expected = expect.to_response();
         expected.body = normalizer.recorded(&expected.body);
-        let differences = compare::responses(&expected, response, ignored);
+        let mut actual = response.clone();
+        for body in [&mut expected.body, &mut actual.body] {
+            retain_own(step, &own, body);
+        }
+        let differences = compare::responses(&expected, &actual, ignored);
         all.extend(
             differences
                 .into_iter()

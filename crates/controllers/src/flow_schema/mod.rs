@@ -5,8 +5,9 @@ mod plan;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, FlowSchemaCondition, PriorityLevelConfiguration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
 use serde_json::json;
 use setpoint_api::{Clock, Key};
 use setpoint_runtime::{
@@ -45,15 +46,41 @@ struct FlowSchemas {
     clock: Arc<dyn Clock>,
 }
 
-/// The schemas that reference this level.
-fn schemas_of_level(schemas: &Lister<FlowSchema>, level: &str) -> Vec<Key> {
-    let names = |schema: &TypedObject<FlowSchema>| level_of(schema).is_some_and(|own| own == level);
-    let found = schemas.list().into_iter().filter(names);
-    found.map(|schema| schema.key().clone()).collect()
+/// View of a FlowSchema. Every level looks at every schema, and so does every fork of a cluster, so that it is decoded
+/// once for each stored object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SchemaView {
+    spec: SpecView,
+    status: StatusView,
 }
 
-fn level_of(schema: &TypedObject<FlowSchema>) -> Option<String> {
-    Some(schema.to_owned().ok()?.spec.priority_level_configuration.name)
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecView {
+    priority_level_configuration: LevelReference,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LevelReference {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusView {
+    conditions: Vec<FlowSchemaCondition>,
+}
+
+/// The schemas that reference this level.
+fn schemas_of_level(schemas: &Lister<FlowSchema>, level: &str) -> Vec<Key> {
+    let references = |schema: &TypedObject<FlowSchema>| {
+        let view = schema.view::<SchemaView>();
+        view.is_ok_and(|view| view.spec.priority_level_configuration.name == level)
+    };
+    let found = schemas.list().into_iter().filter(references);
+    found.map(|schema| schema.key().clone()).collect()
 }
 
 impl Reconcile for FlowSchemas {
@@ -61,15 +88,11 @@ impl Reconcile for FlowSchemas {
         let Some(schema) = self.schemas.find(key) else {
             return Ok(Next::Done);
         };
-        let flow_schema = schema.to_owned()?;
-        let level = flow_schema.spec.priority_level_configuration.name;
-        let exists = self.levels.find(&Key::new("", &level)).is_some();
-        let before = flow_schema
-            .status
-            .and_then(|status| status.conditions)
-            .unwrap_or_default();
+        let view = schema.view::<SchemaView>()?;
+        let level = &view.spec.priority_level_configuration.name;
+        let exists = self.levels.find(&Key::new("", level)).is_some();
         let now = Time(self.clock.now());
-        let Some(condition) = plan::dangling(&before, &level, exists, now) else {
+        let Some(condition) = plan::dangling(&view.status.conditions, level, exists, now) else {
             return Ok(Next::Done);
         };
         let applied = json!({

@@ -3,12 +3,15 @@
 mod apply;
 mod cel;
 mod der;
+mod etcd_value;
 mod json;
 mod kubeconfig;
+mod package;
 mod patch;
 mod protobuf;
 mod quantity;
 mod selector;
+mod spdy;
 mod store;
 mod template;
 mod token_file;
@@ -32,12 +35,15 @@ pub const ALL: &[Target] = &[
     apply::TARGET,
     cel::TARGET,
     der::TARGET,
+    etcd_value::TARGET,
     json::TARGET,
     kubeconfig::TARGET,
+    package::TARGET,
     patch::TARGET,
     protobuf::TARGET,
     quantity::TARGET,
     selector::TARGET,
+    spdy::TARGET,
     store::TARGET,
     template::TARGET,
     token_file::TARGET,

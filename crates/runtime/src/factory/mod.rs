@@ -68,6 +68,8 @@ pub struct SharedInformerFactory {
     informers: Arc<Mutex<BTreeMap<InformerKey, Arc<SharedInformer>>>>,
     /// The version to watch for resources that are requested without a version.
     preferred_versions: Arc<BTreeMap<GroupResource, Gvr>>,
+    /// What of a resource is cached where the caller names no selectors.
+    scopes: Arc<BTreeMap<Gvr, ReflectorOptions>>,
     jobs: Arc<Jobs>,
 }
 
@@ -114,6 +116,7 @@ impl SharedInformerFactory {
             limits: WINDOW,
             informers: Arc::default(),
             preferred_versions: Arc::default(),
+            scopes: Arc::default(),
             jobs: Arc::default(),
         }
     }
@@ -139,9 +142,19 @@ impl SharedInformerFactory {
         }
     }
 
+    /// The same factory, which caches only these objects of a resource where the caller names no selectors: for a client
+    /// that may not read the others, as a node's agent reads the pods of its node.
+    #[must_use]
+    pub fn with_scope(self, resource: Gvr, scope: ReflectorOptions) -> Self {
+        let mut scopes = (*self.scopes).clone();
+        scopes.insert(resource, scope);
+        let scopes = Arc::new(scopes);
+        Self { scopes, ..self }
+    }
+
     /// The informer of all objects of a type.
     pub fn informer_for<T: Object>(&self) -> Arc<SharedInformer> {
-        self.informer(T::resource(), ReflectorOptions::default())
+        self.informer(T::resource(), self.scope(&T::resource()))
     }
 
     /// The informer of a resource with these options. Calls with the same selectors return the same informer.
@@ -197,18 +210,17 @@ impl SharedInformerFactory {
         Ok(())
     }
 
+    fn scope(&self, resource: &Gvr) -> ReflectorOptions {
+        self.scopes.get(resource).cloned().unwrap_or_default()
+    }
+
     fn find_or_create(
         &self,
         resource: Gvr,
         scope: ReflectorOptions,
         transform: Option<Transform>,
     ) -> Arc<SharedInformer> {
-        let id = InformerKey {
-            resource: resource.clone(),
-            namespace: scope.namespace.clone(),
-            labels: scope.labels.to_string(),
-            fields: scope.fields.to_string(),
-        };
+        let id = InformerKey::new(&resource, &scope);
         let mut informers = self.informers.lock();
         if let Some(informer) = informers.get(&id) {
             return informer.clone();
@@ -227,13 +239,15 @@ impl SharedInformerFactory {
     }
 }
 
-/// A resource without a version is served by the first informer of all its objects in any version, else by a new one in
+/// A resource without a version is served by the first informer of its scope in any version, else by a new one in
 /// the preferred version.
 impl Caches for SharedInformerFactory {
     fn cache(&self, resource: &GroupResource) -> Option<Arc<Cache>> {
         let existing = {
             let informers = self.informers.lock();
-            let mut whole = informers.iter().filter(|(id, _)| id.is_whole());
+            let mut whole = informers
+                .iter()
+                .filter(|(id, _)| **id == InformerKey::new(&id.resource, &self.scope(&id.resource)));
             let found = whole.find(|(id, _)| id.resource.group_resource() == *resource);
             found.map(|(_, informer)| informer.cache().clone())
         };
@@ -242,7 +256,7 @@ impl Caches for SharedInformerFactory {
 
     fn cache_of(&self, resource: &Gvr) -> Option<Arc<Cache>> {
         Some(
-            self.informer(resource.clone(), ReflectorOptions::default())
+            self.informer(resource.clone(), self.scope(resource))
                 .cache()
                 .clone(),
         )
@@ -258,8 +272,13 @@ impl fmt::Debug for SharedInformerFactory {
 // === impl Id ===
 
 impl InformerKey {
-    fn is_whole(&self) -> bool {
-        self.namespace.is_empty() && self.labels.is_empty() && self.fields.is_empty()
+    fn new(resource: &Gvr, scope: &ReflectorOptions) -> Self {
+        Self {
+            resource: resource.clone(),
+            namespace: scope.namespace.clone(),
+            labels: scope.labels.to_string(),
+            fields: scope.fields.to_string(),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -16,6 +17,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub struct Certificate {
     chain: PathBuf,
     key: PathBuf,
+    /// Client certificates must be signed by one of these CAs. Empty: clients need no certificate.
+    client_authorities: Vec<PathBuf>,
     loaded: Mutex<Option<LoadedConfig>>,
 }
 
@@ -34,6 +37,8 @@ pub enum CertificateError {
     File { path: PathBuf, source: io::Error },
     #[error("{path:?} is not a valid PEM file: {reason}")]
     Pem { path: PathBuf, reason: String },
+    #[error("the client CAs are invalid: {0}")]
+    ClientAuthorities(String),
     #[error(transparent)]
     Tls(#[from] rustls::Error),
 }
@@ -44,7 +49,17 @@ impl Certificate {
         Self {
             chain: chain.into(),
             key: key.into(),
+            client_authorities: Vec::new(),
             loaded: Mutex::default(),
+        }
+    }
+
+    /// The same certificate for clients that have one of these CAs, in PEM files, only.
+    #[must_use]
+    pub fn with_client_authorities(self, client_authorities: Vec<PathBuf>) -> Self {
+        Self {
+            client_authorities,
+            ..self
         }
     }
 
@@ -74,18 +89,42 @@ impl Certificate {
     }
 
     fn load(&self) -> Result<ServerConfig, CertificateError> {
-        let chain = read_file(&self.chain)?;
-        let chain = CertificateDer::pem_slice_iter(&chain)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| invalid_pem(&self.chain, &error))?;
+        let chain = read_certificates(&self.chain)?;
         let key = read_file(&self.key)?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| invalid_pem(&self.key, &error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let mut config = config.with_no_client_auth().with_single_cert(chain, key)?;
+        let config =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let config = match self.client_authorities.is_empty() {
+            true => config.with_no_client_auth(),
+            false => {
+                let roots = Arc::new(self.client_roots()?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                let verifier =
+                    verifier.map_err(|error| CertificateError::ClientAuthorities(error.to_string()))?;
+                config.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = config.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
     }
+
+    fn client_roots(&self) -> Result<RootCertStore, CertificateError> {
+        let mut roots = RootCertStore::empty();
+        for path in &self.client_authorities {
+            for certificate in read_certificates(path)? {
+                roots.add(certificate)?;
+            }
+        }
+        Ok(roots)
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    CertificateDer::pem_slice_iter(&read_file(path)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| invalid_pem(path, &error))
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {

@@ -65,6 +65,8 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Sen
 
 /// Larger reviews are rejected. The API server limits objects, too; a review has the old and the new one.
 const MAX_REVIEW_BYTES: usize = 8 << 20;
+/// The path of the kubelet's probes.
+const HEALTH_PATH: &str = "/healthz";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 // === impl Webhooks ===
@@ -157,6 +159,16 @@ impl Webhooks {
         })
     }
 
+    /// Adds a webhook under this path that decodes and encodes reviews itself. The function gets the body of a request and
+    /// returns that of the response; an error is a bad request.
+    #[must_use]
+    pub fn responds<F>(self, path: &str, respond: impl Fn(Bytes) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
+    {
+        self.hook(path, move |body| Box::pin(respond(body)))
+    }
+
     /// Serves on this listener until stopped; reviews that have been received by then still get their response.
     pub async fn run(
         self,
@@ -235,6 +247,9 @@ async fn serve_connection(
 }
 
 async fn respond(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.method() == Method::GET && request.uri().path() == HEALTH_PATH {
+        return text(StatusCode::OK, "ok");
+    }
     let Some(hook) = hooks.get(request.uri().path()) else {
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
     };

@@ -13,4 +13,13 @@ pub(crate) struct KubeletFlags {
     /// The key of the client certificate for kubelets, PEM.
     #[arg(long, value_name = "PATH", requires = "kubelet_client_certificate")]
     pub kubelet_client_key: Option<PathBuf>,
+    /// The types of addresses by which kubelets are reached, the preferred first.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"],
+        default_value = "InternalIP,ExternalIP,InternalDNS,ExternalDNS,Hostname"
+    )]
+    pub kubelet_preferred_address_types: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! `--etcd-servers`: the data directory of the process that serves these URLs, in which this server stores its objects.
+//! `--etcd-servers`: what serves these URLs. The `etcd` of `setpoint envtest install` has a data directory, in which this
+//! server stores its objects; any other etcd stores them itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +20,21 @@ const MAX_PATH_BYTES: usize = 4096;
 /// The HTTP status of a server that does not know the path.
 const NOT_FOUND: u16 = 404;
 
-/// The data directory of the first URL that responds.
-pub(super) async fn data_dir(urls: &[String], clock: &Arc<dyn Clock>) -> Result<PathBuf> {
+/// Where the objects are stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// In this data directory.
+    DataDir(PathBuf),
+    /// In etcd.
+    Etcd,
+}
+
+/// The storage of the first URL that responds.
+pub(super) async fn storage(urls: &[String], clock: &Arc<dyn Clock>) -> Result<Storage> {
+    // The `etcd` of envtest has no certificate.
+    if urls.iter().any(|url| url.starts_with("https://")) {
+        return Ok(Storage::Etcd);
+    }
     let servers = urls
         .iter()
         .map(|url| connect(url, clock))
@@ -29,11 +43,8 @@ pub(super) async fn data_dir(urls: &[String], clock: &Arc<dyn Clock>) -> Result<
     for _ in 0..TRIES {
         for (url, server) in urls.iter().zip(&servers) {
             match server.get(DATA_DIR_PATH).await {
-                Ok(path) => return path_of(url, &path),
-                Err(status) if status.code == NOT_FOUND => bail!(
-                    "{url} is another etcd; objects are stored in the data directory of the `etcd` that \
-                     `setpoint envtest install` installs beside this kube-apiserver"
-                ),
+                Ok(path) => return path_of(url, &path).map(Storage::DataDir),
+                Err(status) if status.code == NOT_FOUND => return Ok(Storage::Etcd),
                 Err(status) => last = status.message,
             }
         }

@@ -2,11 +2,10 @@
 //!
 //! It accepts kube-apiserver's command line, converts it to the arguments of `setpoint up`, and serves without nodes and,
 //! unless the user names some, without the controllers of kube-controller-manager. The objects are in the data directory
-//! of the process that serves `--etcd-servers`. Start reading at `run`; `flags` has what becomes of each flag.
+//! of the process that serves `--etcd-servers`, or in a real etcd. Start reading at `run`; `flags` has what becomes of each flag.
 
 mod cert_dir;
 mod controllers;
-mod encryption;
 mod etcd_servers;
 mod feature_gates;
 mod flags;
@@ -18,13 +17,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use setpoint_api::{Clock, SystemClock};
+use setpoint_api::{Clock, SystemClock, go_duration};
 use setpoint_apiserver::version::Version;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::args::Up;
+use crate::args::{EtcdFlags, Up};
 use crate::flag_set::{self, Flag, Values};
 use crate::{log, serve};
+use etcd_servers::Storage;
 
 /// kube-apiserver's default of `--etcd-prefix`.
 const DEFAULT_PREFIX: &str = "/registry";
@@ -75,7 +75,6 @@ fn parse(arguments: &[String]) -> Result<Values> {
 fn start(values: &Values) -> Result<()> {
     feature_gates::check(values)?;
     runtime_config::check(values)?;
-    encryption::check(values)?;
     let variable = std::env::var(controllers::VARIABLE).ok();
     let controllers = controllers::selection(values, variable.as_deref());
     let up = up_arguments::from_flags(values, &controllers)?;
@@ -86,16 +85,39 @@ fn start(values: &Values) -> Result<()> {
 
 async fn serve_on_etcd(values: &Values, mut up: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let shared = etcd_servers::data_dir(&values.list("etcd-servers"), &clock).await?;
+    let storage = etcd_servers::storage(&values.list("etcd-servers"), &clock).await?;
     let prefix = values.text("etcd-prefix").unwrap_or(DEFAULT_PREFIX);
-    let data_dir = etcd_servers::prefix_dir(&shared, prefix);
     let serving = up.certificate_address();
     let cert_dir = PathBuf::from(values.text("cert-dir").unwrap_or(cert_dir::DEFAULT));
+    let data_dir = match storage {
+        Storage::DataDir(shared) => etcd_servers::prefix_dir(&shared, prefix),
+        Storage::Etcd => {
+            up.etcd_flags = etcd_flags(values, prefix)?;
+            up.unsafe_no_fsync = false;
+            cert_dir.join("setpoint")
+        }
+    };
     setpoint_store::open_private_dir(&data_dir)?;
     let pki = data_dir.join("pki");
     cert_dir::use_certificate(&mut up.tls_flags, &cert_dir, &pki, serving, clock.now())?;
     up.data_dir = Some(data_dir);
     serve::up(up).await
+}
+
+/// The flags of a store on etcd.
+fn etcd_flags(values: &Values, prefix: &str) -> Result<EtcdFlags> {
+    let file = |name| values.text(name).map(PathBuf::from);
+    let interval = values.text("etcd-compaction-interval").unwrap_or("5m");
+    Ok(EtcdFlags {
+        etcd_servers: values.list("etcd-servers"),
+        etcd_prefix: prefix.to_owned(),
+        etcd_cafile: file("etcd-cafile"),
+        etcd_certfile: file("etcd-certfile"),
+        etcd_keyfile: file("etcd-keyfile"),
+        etcd_user: None,
+        etcd_password_file: None,
+        etcd_compaction_interval: go_duration::parse(interval).map_err(anyhow::Error::msg)?,
+    })
 }
 
 /// The log level of `--v`.

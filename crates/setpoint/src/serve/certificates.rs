@@ -26,7 +26,7 @@ use super::data_dir::DataDir;
 use super::kubeconfig::{self, KubeconfigServer, WrittenKubeconfig};
 use super::service_account_keys::ServiceAccountKeys;
 use super::serving_files::ServingFiles;
-use crate::args::{AggregationFlags, ServiceAccountFlags, Up};
+use crate::args::{AggregationFlags, ControllerFlags, ServiceAccountFlags, Up};
 
 /// How often files are read again (upstream: `FileRefreshDuration`).
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -76,11 +76,7 @@ impl Certificates {
         let pki = open_pki(dir, args.certificate_address(), &aggregation_flags, clock.now())?;
         let clients = Arc::new(ClientAuthentication::open(&args.authentication_flags)?);
         let serving = ServingFiles::open(&args.tls_flags).context("cannot use the serving certificate")?;
-        let flags = &args.controller_flags;
-        let signing = match (&flags.cluster_signing_cert_file, &flags.cluster_signing_key_file) {
-            (Some(certificate), Some(key)) => Some(SigningFiles::open(certificate, key)?),
-            _ => None,
-        };
+        let signing = SigningFiles::of_flags(&args.controller_flags)?;
         let identity = clients.add_to_identity(serving.identity(&pki)?)?;
         let tls = match args.host_clusters {
             true => DynamicTls::for_hosted_clusters(identity)?,
@@ -114,6 +110,7 @@ impl Certificates {
             request_headers: self.clients.request_headers()?,
             request_header_info: self.clients.request_header_info(),
             proxy: self.pki.proxy.clone(),
+            kubelet_client: Some(self.pki.kubelet_client.clone()),
             certificates: self.controllers.subscribe(),
         })
     }
@@ -237,6 +234,13 @@ impl Certificates {
 // === impl SigningFiles ===
 
 impl SigningFiles {
+    fn of_flags(flags: &ControllerFlags) -> Result<Option<Self>> {
+        match (&flags.cluster_signing_cert_file, &flags.cluster_signing_key_file) {
+            (Some(certificate), Some(key)) => Self::open(certificate, key).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     fn open(certificate: &Path, key: &Path) -> Result<Self> {
         let text = |contents: &[Vec<u8>], at: usize| String::from_utf8_lossy(&contents[at]).into_owned();
         let parse = move |contents: &[Vec<u8>]| {
@@ -297,6 +301,12 @@ fn authority(pair: &CertKeyPair) -> Authority {
         certificate: pair.certificate.clone(),
         key: pair.key.clone(),
     }
+}
+
+/// The CA of `--cluster-signing-cert-file`; `None` without that flag.
+pub(crate) fn read_signing_authority(flags: &ControllerFlags) -> Result<Option<Authority>> {
+    let files = SigningFiles::of_flags(flags)?;
+    Ok(files.map(|files| files.authority))
 }
 
 fn report(problem: &str, outcome: Result<()>) {

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use setpoint_apiserver::health::Check;
+use setpoint_encryption::Encryption;
 use setpoint_registry::Registry;
 use setpoint_runtime::Caches;
 use tokio_util::sync::CancellationToken;
+
+use crate::args::Up;
 
 /// Kubernetes' post-start hooks, under the names that probes request. Here they are one step: all of them pass once the
 /// bootstrap objects exist.
@@ -59,6 +62,14 @@ pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Che
         false => Ok(()),
     }));
     checks
+}
+
+/// The check of KMS plugins, if objects are encrypted.
+pub(super) fn of_encryption(args: &Up, encryption: &Arc<Encryption>) -> Vec<Check> {
+    let is_configured = args.encryption_flags.encryption_provider_config.is_some();
+    let encryption = encryption.clone();
+    let check = Check::ready("kms-providers", move || encryption.check_health());
+    is_configured.then_some(check).into_iter().collect()
 }
 
 fn started(registry: &Registry) -> Result<(), String> {

@@ -1,11 +1,15 @@
-//! ComponentStatuses: the health of the store, the controllers and the scheduler in this process.
+//! The virtual resources of the server. ComponentStatuses are the health of the store, the controllers and the scheduler in
+//! this process.
 
-use setpoint_api::Gvk;
+use setpoint_api::{Gvk, Key, Status};
 use setpoint_registry_api::{ReviewFuture, ReviewRequest, VirtualResource};
 use setpoint_schema::Tree;
 use setpoint_store::Store;
+use setpoint_strategy::meta;
 
-/// The virtual resources of the server: access reviews, and the status of its components.
+use super::metrics_api::MetricsApi;
+
+/// The virtual resources of the server: access reviews, the status of its components, and the metrics of nodes and pods.
 #[derive(Debug)]
 pub(super) struct VirtualResources<R> {
     pub reviews: R,
@@ -14,17 +18,40 @@ pub(super) struct VirtualResources<R> {
     pub runs_controllers: bool,
     /// Whether the scheduler runs in this process.
     pub runs_scheduler: bool,
+    /// The metrics API, if it is served.
+    pub metrics: Option<MetricsApi>,
 }
 
 impl<R: VirtualResource> VirtualResource for VirtualResources<R> {
+    fn prepare(&self, request: &mut ReviewRequest<'_>) -> Result<(), Status> {
+        self.reviews.prepare(request)
+    }
+
     fn create<'a>(&'a self, request: ReviewRequest<'a>) -> ReviewFuture<'a> {
         self.reviews.create(request)
     }
 
-    fn objects(&self, gvk: &Gvk) -> Vec<Tree> {
-        if gvk.kind != "ComponentStatus" {
-            return self.reviews.objects(gvk);
+    fn objects(&self, gvk: &Gvk, namespace: &str) -> Vec<Tree> {
+        match &self.metrics {
+            Some(metrics) if MetricsApi::serves(gvk) => metrics.objects(gvk, namespace),
+            _ if gvk.kind == "ComponentStatus" => self.component_statuses(),
+            _ => self.reviews.objects(gvk, namespace),
         }
+    }
+
+    fn find(&self, gvk: &Gvk, key: &Key) -> Result<Option<Tree>, Status> {
+        match &self.metrics {
+            Some(metrics) if MetricsApi::serves(gvk) => metrics.find(gvk, key).map(Some),
+            _ => {
+                let mut objects = self.objects(gvk, key.namespace()).into_iter();
+                Ok(objects.find(|object| meta::name(object) == key.name()))
+            }
+        }
+    }
+}
+
+impl<R> VirtualResources<R> {
+    fn component_statuses(&self) -> Vec<Tree> {
         let store = self.store.check_writable().map_err(|error| error.to_string());
         vec![
             component_status("controller-manager", running(self.runs_controllers)),

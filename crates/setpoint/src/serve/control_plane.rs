@@ -1,14 +1,20 @@
-//! The controllers, the scheduler and the simulated nodes of a cluster, as `--controllers` and `--nodes` select them.
+//! The controllers, the scheduler and the nodes of a cluster, as `--controllers` and `--nodes` select them.
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use setpoint_api::{Clock, User};
+use setpoint_node::server::LocalConnector;
 use setpoint_registry::Registry;
 use setpoint_runtime::{Caches, Client, Context, Manager};
 
 use super::aggregation::Aggregation;
+use super::elections::{self, Start};
 use crate::args::Up;
+use crate::nodes::{self, NodeChoice};
+
+/// The prefix of the names of simulated nodes.
+pub(super) const NODE_PREFIX: &str = "node";
 
 /// Which of them run in this process.
 #[derive(Debug, Clone, Copy)]
@@ -69,19 +75,43 @@ fn acting_as(user: &str, context: Context) -> Context {
     }
 }
 
-/// Adds the controllers and the scheduler that `--controllers` enables, the nodes, and the API server's controllers.
+/// The nodes of the cluster.
+#[derive(Debug)]
+pub(super) struct LocalNodes {
+    /// How the API server connects to them.
+    pub(super) connector: Option<LocalConnector>,
+    /// What runs their containers and why, for the user.
+    pub(super) description: String,
+}
+
+/// Adds the controllers and the scheduler that `--controllers` enables, and the API server's controllers.
 pub(super) fn add_components(
     manager: &mut Manager,
     args: &Up,
+    registry: &Arc<Registry>,
     config: &setpoint_controllers::Config,
     scheduler: setpoint_scheduler::Config,
 ) -> Result<()> {
     let mut enabled = expand_selection(&args.controllers);
+    let is_shared = registry.store().is_replica();
     if take_scheduler(&mut enabled) {
-        add_scheduler(manager, scheduler);
+        match is_shared {
+            true => elections::add(
+                manager,
+                "kube-scheduler",
+                registry.clone(),
+                vec![elected_scheduler(scheduler)],
+            ),
+            false => add_scheduler(manager, scheduler),
+        }
     }
-    add_controllers(manager, &enabled, config)?;
-    add_nodes(manager, args);
+    match is_shared {
+        true => {
+            let controllers = elected_controllers(&enabled, config)?;
+            elections::add(manager, "kube-controller-manager", registry.clone(), controllers);
+        }
+        false => add_controllers(manager, &enabled, config)?,
+    }
     add_api_server_controllers(manager, config);
     Ok(())
 }
@@ -100,6 +130,29 @@ fn add_controllers(
     Ok(())
 }
 
+/// The controllers, which can be started again.
+fn elected_controllers(enabled: &[&str], config: &setpoint_controllers::Config) -> Result<Vec<Start>> {
+    let controllers = setpoint_controllers::select(enabled)?.into_iter();
+    let start = |controller: setpoint_controllers::ControllerDescriptor| -> Start {
+        let config = config.clone();
+        Arc::new(move |context, stop| {
+            controller.run(
+                acting_as("system:kube-controller-manager", context),
+                config.clone(),
+                stop,
+            )
+        })
+    };
+    Ok(controllers.map(start).collect())
+}
+
+/// The scheduler, which can be started again.
+fn elected_scheduler(config: setpoint_scheduler::Config) -> Start {
+    Arc::new(move |context, stop| {
+        setpoint_scheduler::run(acting_as("system:kube-scheduler", context), config.clone(), stop)
+    })
+}
+
 /// Adds the controllers of the API server itself. `--controllers` does not disable them: its responses depend on them.
 fn add_api_server_controllers(manager: &mut Manager, config: &setpoint_controllers::Config) {
     for controller in setpoint_controllers::api_server_controllers() {
@@ -112,7 +165,7 @@ fn add_api_server_controllers(manager: &mut Manager, config: &setpoint_controlle
 
 /// The value of `--controllers` in `setpoint_controllers::select`'s form: `none` is the empty list, and a list of only
 /// disabled controllers enables all others.
-fn expand_selection(list: &[String]) -> Vec<&str> {
+pub(crate) fn expand_selection(list: &[String]) -> Vec<&str> {
     let mut names: Vec<&str> = list
         .iter()
         .map(String::as_str)
@@ -139,14 +192,20 @@ fn add_scheduler(manager: &mut Manager, config: setpoint_scheduler::Config) {
     });
 }
 
-fn add_nodes(manager: &mut Manager, args: &Up) {
-    if args.nodes == 0 {
-        return;
-    }
-    let config = setpoint_node::Config::simulated("node", args.nodes);
-    manager.add("nodes", move |context, stop| {
-        setpoint_node::run(acting_as("system:nodes", context), config, stop)
+/// Adds the nodes of the cluster.
+pub(super) fn add_nodes(manager: &mut Manager, args: &Up, choice: NodeChoice) -> LocalNodes {
+    nodes::add_containerd(manager, &args.node_flags);
+    let connector = choice.config.map(|config| {
+        let (config, connector) = config.with_local_connections();
+        manager.add("nodes", move |context, stop| {
+            setpoint_node::run(acting_as("system:nodes", context), config, stop)
+        });
+        connector
     });
+    LocalNodes {
+        connector,
+        description: choice.description,
+    }
 }
 
 #[cfg(test)]

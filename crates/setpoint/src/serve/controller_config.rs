@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
-use setpoint_auth::AccessControl;
+use anyhow::{Result, ensure};
 use setpoint_auth::token::LegacyClaims;
+use setpoint_auth::{AccessControl, Issuer};
 use setpoint_controllers::node_ipam::ClusterCidrs;
 use setpoint_controllers::serviceaccount_tokens::{TokenGenerator, TokenUses};
 use setpoint_controllers::validatingadmissionpolicy_status::{ExpressionWarning, PolicyTypeChecker};
 use setpoint_controllers::{Config, Resource, Resources, ServedResources};
 use setpoint_registry::Registry;
+use setpoint_strategy::Kinds;
 use setpoint_values::Cidr;
 
-use crate::args::{ControllerFlags, Up};
+use crate::args::{ControllerFlags, NodeLifecycleFlags, Up};
 use crate::serve::aggregation::{self, Aggregation};
+use crate::serve::cluster::kinds_provider;
 use crate::serve::credentials::Credentials;
 
 /// The configuration of all controllers.
@@ -23,34 +25,46 @@ pub(super) fn controller_config(
     (registry, aggregation): (&Arc<Registry>, &Aggregation),
     (access, uses): (&AccessControl, TokenUses),
 ) -> Result<Config> {
-    let services = args.service_cluster_ip_range.to_string();
+    let flags = (&args.controller_flags, &args.node_lifecycle_flags);
     let certificate_changes = credentials.certificates.clone();
     let current = certificate_changes.borrow().clone();
     Ok(Config {
         resources: served_resources(registry, aggregation),
         aggregator: aggregation.hooks(),
-        concurrent_syncs: args.controller_flags.concurrent_syncs(),
         root_ca: current.root_ca,
         client_ca: current.client_ca,
         proxy_ca: current.proxy_ca,
         authority: current.authority,
         certificate_changes: Some(certificate_changes),
-        signing_duration: args.controller_flags.cluster_signing_duration,
-        token_generator: Some(token_generator(access)),
+        token_generator: Some(token_generator(&access.issuer)),
         token_uses: uses,
-        autoscaler: args.controller_flags.autoscaler_settings(),
-        cluster_cidrs: cluster_cidrs(&args.controller_flags, &services)?,
-        node_lifecycle: args.node_lifecycle_flags.settings(),
-        terminated_pod_threshold: args.controller_flags.terminated_pod_gc_threshold,
-        policy_type_checker: policy_type_checker(registry),
+        policy_type_checker: policy_type_checker(kinds_provider(registry)),
+        ..flag_config(flags, args.service_cluster_ip_range)?
+    })
+}
+
+/// What flags alone configure.
+pub(crate) fn flag_config(
+    (flags, node_lifecycle): (&ControllerFlags, &NodeLifecycleFlags),
+    services: Cidr,
+) -> Result<Config> {
+    Ok(Config {
+        concurrent_syncs: flags.concurrent_syncs(),
+        signing_duration: flags.cluster_signing_duration,
+        autoscaler: flags.autoscaler_settings(),
+        cluster_cidrs: cluster_cidrs(flags, services)?,
+        node_lifecycle: node_lifecycle.settings(),
+        terminated_pod_threshold: flags.terminated_pod_gc_threshold,
+        ..Config::default()
     })
 }
 
 /// Checks expressions against the kinds that are served.
-fn policy_type_checker(registry: &Arc<Registry>) -> PolicyTypeChecker {
-    let registry = registry.clone();
+pub(crate) fn policy_type_checker(
+    kinds: impl Fn() -> Arc<Kinds> + Send + Sync + 'static,
+) -> PolicyTypeChecker {
     PolicyTypeChecker::new(move |policy| {
-        let warnings = setpoint_admission::check_policy_types(policy, &registry.kinds());
+        let warnings = setpoint_admission::check_policy_types(policy, &kinds());
         let warnings = warnings.into_iter().map(|warning| ExpressionWarning {
             field_ref: warning.field_ref,
             warning: warning.warning,
@@ -80,8 +94,8 @@ fn served_resources(registry: &Arc<Registry>, aggregation: &Aggregation) -> Serv
 }
 
 /// Signs the legacy tokens of service account token Secrets.
-fn token_generator(access: &AccessControl) -> TokenGenerator {
-    let issuer = access.issuer.clone();
+pub(crate) fn token_generator(issuer: &Arc<Issuer>) -> TokenGenerator {
+    let issuer = issuer.clone();
     TokenGenerator::new(move |request| {
         let claims = LegacyClaims::new(
             request.namespace,
@@ -94,7 +108,7 @@ fn token_generator(access: &AccessControl) -> TokenGenerator {
 }
 
 /// The pod CIDR ranges that nodes get theirs from: at most one of each IP family, excluding the service range.
-fn cluster_cidrs(args: &ControllerFlags, services: &str) -> Result<ClusterCidrs> {
+fn cluster_cidrs(args: &ControllerFlags, services: Cidr) -> Result<ClusterCidrs> {
     if !args.allocate_node_cidrs {
         return Ok(ClusterCidrs::default());
     }
@@ -118,14 +132,13 @@ fn cluster_cidrs(args: &ControllerFlags, services: &str) -> Result<ClusterCidrs>
             size(range)
         );
     }
-    let service_cidr = services.parse().context("invalid service cluster IP range")?;
     Ok(ClusterCidrs {
         pools: args
             .cluster_cidr
             .iter()
             .map(|range| (*range, size(range)))
             .collect(),
-        excluded: vec![service_cidr],
+        excluded: vec![services],
     })
 }
 
@@ -142,7 +155,7 @@ mod tests {
         let Command::Up(up) = Args::parse_from(arguments).command else {
             panic!("the command is up");
         };
-        let pools = cluster_cidrs(&up.controller_flags, "10.0.0.0/24");
+        let pools = cluster_cidrs(&up.controller_flags, up.service_cluster_ip_range);
         let actual = pools
             .map(|pools| pools.pools.len())
             .map_err(|error| error.to_string());

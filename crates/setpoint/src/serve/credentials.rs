@@ -27,6 +27,8 @@ pub(super) struct Credentials {
     pub(super) request_header_info: RequestHeaderInfo,
     /// The client certificate for aggregated API servers.
     pub(super) proxy: CertKeyPair,
+    /// The client certificate for kubelets, if the cluster has one.
+    pub(super) kubelet_client: Option<CertKeyPair>,
     /// The certificates that controllers use, now and later.
     pub(super) certificates: watch::Receiver<ClusterCertificates>,
 }

@@ -7,11 +7,10 @@
 //!
 //! The users that the cluster's authorizers allow the method on the path may use it.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use setpoint_api::{GroupResource, Gvr, HttpVerb, Key, Serve, Status, Stored, User};
+use setpoint_api::{Clock, GroupResource, Gvr, HttpVerb, Key, Serve, Status, Stored, User};
 use setpoint_apiserver::{CustomRoute, RouteFuture, RouteRequest, RouteResponse};
 use setpoint_codec::{json, yaml};
 use setpoint_runtime::{Caches, Client};
@@ -19,23 +18,18 @@ use setpoint_scheduler::Config;
 use setpoint_scheduler::explain::{ExplainError, Explainer};
 
 use crate::args::SchedulerFlags;
+use crate::scheduler::read_config;
 
 /// The path of the API.
 const PATH: &str = "/scheduling/explain";
 
 /// The configuration of the file, or the default.
-pub(super) fn config(flags: &SchedulerFlags) -> Result<Config> {
+pub(super) fn config(flags: &SchedulerFlags, clock: &Arc<dyn Clock>) -> Result<Config> {
     match &flags.scheduler_config {
         None => Ok(Config::default()),
-        Some(path) => read(path).with_context(|| format!("cannot load the configuration {}", path.display())),
+        Some(path) => read_config(path, clock)
+            .with_context(|| format!("cannot load the configuration {}", path.display())),
     }
-}
-
-fn read(path: &Path) -> Result<Config> {
-    let text = std::fs::read(path)?;
-    let tree = yaml::parse(&text)?;
-    let object = serde_json::from_slice(&json::write(&tree))?;
-    Ok(setpoint_scheduler::configuration::parse(&object)?)
 }
 
 /// What the API works on.

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "skipped tests are printed")]
 
-use std::io::{BufRead, BufReader, Read};
+pub(crate) mod component;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -28,8 +30,18 @@ impl Cluster {
 
     /// Starts a cluster on an existing data directory, and waits until it serves.
     pub(crate) fn start(dir: &Arc<TempDir>, flags: &[&str]) -> Self {
+        Self::start_command(&["up", "--runtime=simulated"], dir, flags)
+    }
+
+    /// Starts an API server without other components on a data directory, and waits until it serves.
+    pub(crate) fn start_apiserver(dir: &Arc<TempDir>, flags: &[&str]) -> Self {
+        Self::start_command(&["apiserver"], dir, flags)
+    }
+
+    fn start_command(command: &[&str], dir: &Arc<TempDir>, flags: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_setpoint"))
-            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(command)
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
             .arg(dir.path())
             .args(flags)
             .stdout(Stdio::piped())
@@ -45,6 +57,11 @@ impl Cluster {
             process,
             dir: dir.clone(),
         }
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -161,6 +178,25 @@ impl Kubectl {
         (code, text(&output.stdout) + &text(&output.stderr))
     }
 
+    /// Its standard output, with these bytes as its standard input. It must succeed.
+    #[track_caller]
+    pub(crate) fn pipe(&self, line: &str, input: &[u8]) -> String {
+        let mut command = self.command(line);
+        let piped = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut process = piped.spawn().unwrap();
+        process.stdin.take().unwrap().write_all(input).unwrap();
+        let output = process.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "kubectl {line}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
     /// The same kubectl with another kubeconfig.
     pub(crate) fn with_kubeconfig(self, kubeconfig: &str) -> Self {
         Self {
@@ -200,6 +236,13 @@ pub(crate) struct Follow {
 }
 
 impl Follow {
+    /// The next line of its output.
+    pub(crate) fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
     /// Reads until a line contains all of these words.
     #[track_caller]
     pub(crate) fn until(&mut self, words: &[&str]) {

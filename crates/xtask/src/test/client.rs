@@ -60,6 +60,21 @@ pub(super) fn envtest(context: &SuiteContext<'_>) -> Result<Vec<OsString>, Strin
     Ok(vec![context.build_go("envtest")?.into(), setpoint.into()])
 }
 
+/// The suite starts the operator, whose binding contexts it compares with recorded ones.
+pub(super) fn shell_operator(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
+    Ok(vec![
+        context.program()?.into(),
+        context.suite("shell-operator").join("suite.py").into(),
+        context.target.join("debug/setpoint").into(),
+        "shell-operator".into(),
+    ])
+}
+
+/// The newest etcd, as a program with etcd's flags.
+pub(super) fn newest_etcd(context: &SuiteContext<'_>) -> Result<PathBuf, String> {
+    context.build_go("etcd")
+}
+
 /// The CustomResourceDefinitions are downloaded, too, as Go modules.
 pub(super) fn crds(context: &SuiteContext<'_>) -> Result<Vec<OsString>, String> {
     let program = context.build_go("crds")?;

@@ -14,6 +14,8 @@ pub(super) struct Component {
     pub(super) program: &'static str,
     /// The Debian package that may be installed for it.
     pub(super) package: Option<&'static str>,
+    /// Programs that its tests start, too, each with its Debian package.
+    pub(super) also_needs: &'static [(&'static str, &'static str)],
     /// Whether CI fails without it.
     pub(super) required: bool,
 }
@@ -23,6 +25,7 @@ pub(super) const PYTHON: &Component = &Component {
     variable: "SETPOINT_PYTHON",
     program: "python3",
     package: Some("python3-venv"),
+    also_needs: &[],
     required: true,
 };
 
@@ -31,6 +34,7 @@ pub(super) const NODE: &Component = &Component {
     variable: "SETPOINT_NODE",
     program: "node",
     package: None,
+    also_needs: &[],
     required: false,
 };
 
@@ -39,6 +43,7 @@ pub(super) const GO: &Component = &Component {
     variable: "SETPOINT_GO",
     program: "go",
     package: Some("golang-go"),
+    also_needs: &[],
     required: false,
 };
 
@@ -48,6 +53,7 @@ pub(super) const ALL: &[&Component] = &[
         variable: "SETPOINT_KUBECTL",
         program: "kubectl",
         package: Some("kubernetes-client"),
+        also_needs: &[],
         required: true,
     },
     &Component {
@@ -55,6 +61,7 @@ pub(super) const ALL: &[&Component] = &[
         variable: "SETPOINT_ETCD",
         program: "etcd",
         package: Some("etcd-server"),
+        also_needs: &[],
         required: true,
     },
     &Component {
@@ -62,6 +69,13 @@ pub(super) const ALL: &[&Component] = &[
         variable: "SETPOINT_CONTAINERD",
         program: "containerd",
         package: Some("containerd"),
+        also_needs: &[
+            ("runc", "runc"),
+            ("busybox", "busybox-static"),
+            ("ip", "iproute2"),
+            ("nft", "nftables"),
+            ("/usr/lib/cni/bridge", "containernetworking-plugins"),
+        ],
         required: false,
     },
     PYTHON,
@@ -70,8 +84,18 @@ pub(super) const ALL: &[&Component] = &[
 ];
 
 impl Component {
-    /// The program's path, after installing its package if allowed; or why there is none.
+    /// The program's path, after installing its package and those of what it also needs if allowed; or why there is none.
     pub(super) fn find_or_install(&self) -> Result<PathBuf, String> {
+        let path = self.find_or_install_program()?;
+        for (program, package) in self.also_needs {
+            if on_path(program).is_none() {
+                install(package)?;
+            }
+        }
+        Ok(path)
+    }
+
+    fn find_or_install_program(&self) -> Result<PathBuf, String> {
         if let Some(path) = self.find() {
             return Ok(path);
         }
@@ -150,6 +174,7 @@ mod tests {
             variable: "SETPOINT_NOT_SET",
             program: "a-missing-program",
             package: None,
+            also_needs: &[],
             required: false,
         };
         assert_eq!(

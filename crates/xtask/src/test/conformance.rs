@@ -1,59 +1,61 @@
 //! Runs `setpoint-conformance`: its own tests, or a client suite against a server that it starts; and `setpoint-soak`.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::client::{Prepare, SuiteContext};
 use super::outcome::Outcome;
+use super::time_limit::{self, STEP_LIMIT};
 
 const CONFORMANCE: &str = "setpoint-conformance";
 const SOAK: &str = "setpoint-soak";
 
 /// Runs a command of `setpoint-conformance` against servers that it starts.
 pub(super) fn run_command(root: &Path, args: &[&str]) -> Outcome {
-    let args = args.iter().map(OsString::from);
-    outcome(build(root, CONFORMANCE).and_then(|()| run(root, CONFORMANCE, args)))
+    let command = || program(root, CONFORMANCE, args);
+    outcome(build(root, CONFORMANCE).and_then(|()| finish(&mut command(), STEP_LIMIT)))
 }
 
-/// Runs `setpoint-soak` with a server that it starts.
+/// Runs `setpoint-soak` with a server that it starts. Its own arguments limit its time.
 pub(super) fn run_soak(root: &Path, args: &[&str]) -> Outcome {
-    let args = args.iter().map(OsString::from);
-    outcome(build(root, SOAK).and_then(|()| run(root, SOAK, args)))
+    let command = || program(root, SOAK, args);
+    outcome(build(root, SOAK).and_then(|()| finish(&mut command(), Duration::MAX)))
 }
 
 /// Prepares a client suite and runs it. A suite that cannot be prepared is skipped, not failed.
 pub(super) fn run_client_suite(root: &Path, prepare: Prepare, variables: &[(&str, PathBuf)]) -> Outcome {
-    let target = target(root);
-    let context = SuiteContext {
-        root,
-        target: &target,
-        program: variables.first().map(|(_, path)| path.as_path()),
-    };
-    match prepare(&context) {
+    match with_suite_context(root, variables, prepare) {
         Err(why) => Outcome::Skipped(why),
         Ok(command) => {
-            let args = [OsString::from("run")].into_iter();
-            let arguments = [OsString::from("--")].into_iter().chain(command);
-            outcome(build(root, CONFORMANCE).and_then(|()| run_with(root, CONFORMANCE, args, arguments)))
+            let mut suite = program(root, CONFORMANCE, &["run"]);
+            suite.arg("--").args(command);
+            outcome(build(root, CONFORMANCE).and_then(|()| finish(&mut suite, STEP_LIMIT)))
         }
     }
 }
 
-fn run(root: &Path, program: &str, args: impl Iterator<Item = OsString>) -> Result<(), String> {
-    run_with(root, program, args, std::iter::empty())
+/// Calls a function with the directories and the program of the first component.
+pub(super) fn with_suite_context<T>(
+    root: &Path,
+    variables: &[(&str, PathBuf)],
+    prepare: impl FnOnce(&SuiteContext<'_>) -> T,
+) -> T {
+    let target = target(root);
+    prepare(&SuiteContext {
+        root,
+        target: &target,
+        program: variables.first().map(|(_, path)| path.as_path()),
+    })
 }
 
-fn run_with(
-    root: &Path,
-    program: &str,
-    args: impl Iterator<Item = OsString>,
-    rest: impl Iterator<Item = OsString>,
-) -> Result<(), String> {
+/// A program of the workspace that starts servers.
+fn program(root: &Path, name: &str, args: &[&str]) -> Command {
     let programs = target(root).join("debug");
-    let mut command = Command::new(programs.join(program));
+    let mut command = Command::new(programs.join(name));
     command.args(args).arg("--start").arg(programs.join("setpoint"));
-    finish(command.args(rest).current_dir(root))
+    command.current_dir(root);
+    command
 }
 
 /// The whole workspace is selected, as by the other steps, so that nothing is built twice.
@@ -62,17 +64,19 @@ fn build(root: &Path, program: &str) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.args(["build", "--workspace", "--locked", "--quiet"]);
     command.args(["--bin", "setpoint", "--bin", program]);
-    finish(command.current_dir(root))
+    finish(command.current_dir(root), Duration::MAX)
 }
 
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-fn finish(command: &mut Command) -> Result<(), String> {
-    match command.stdin(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(status.to_string()),
+/// Runs the command, which must succeed within the limit.
+fn finish(command: &mut Command, limit: Duration) -> Result<(), String> {
+    match time_limit::status(command.stdin(Stdio::null()), limit) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => Err(status.to_string()),
+        Ok(None) => Err(format!("killed after {} s", limit.as_secs())),
         Err(error) => Err(format!("cannot start {command:?}: {error}")),
     }
 }

@@ -11,6 +11,7 @@ mod conformance;
 mod outcome;
 mod package;
 mod steps;
+mod time_limit;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ use anyhow::{Result, bail};
 use component::Component;
 use outcome::{Outcome, Summary};
 use steps::Step;
+pub(crate) use time_limit::{COMMAND as LIMIT_COMMAND, run_limited};
 
 /// Runs the selected steps in order and prints the outcome of each.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
@@ -120,6 +122,7 @@ mod tests {
             variable: "A",
             program: "a",
             package: None,
+            also_needs: &[],
             required,
         };
         assert_eq!(without(&component, "why", is_ci).to_string(), expected);

@@ -7,13 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::client::{self, Prepare};
 use super::component::{self, Component};
 use super::conformance;
 use super::outcome::Outcome;
 use super::package;
+use super::time_limit;
 
 /// A step of the test run.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ enum Action {
     Soak(&'static [&'static str]),
     /// A suite of a third-party client, against a server started for it.
     Client(Prepare),
+    /// The tests of the store on etcd, with the newest etcd instead of the installed one.
+    NewestEtcd,
     /// Packages of the published crates.
     Package,
     /// Nothing to run, with the reason.
@@ -80,6 +83,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
     let (e2e, integration): (Vec<PathBuf>, Vec<PathBuf>) = test_files(root)?
         .into_iter()
         .partition(|path| E2E_DIRS.iter().any(|dir| path.starts_with(root.join(dir))));
+    check_names(&integration, &e2e)?;
     Ok(vec![
         Step::cargo("unit", &["--lib", "--bins", "--examples"]),
         Step::files("integration", root, &integration)?,
@@ -90,7 +94,9 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::conformance("replay", REPLAY),
         Step::conformance("scheduling", SCHEDULING),
         Step::soak("soak", SOAK),
+        Step::newest_etcd("newest-etcd"),
         Step::client("python", &[component::PYTHON], client::python),
+        Step::client("shell-operator", &[component::PYTHON], client::shell_operator),
         Step::client("node", &[component::NODE], client::node),
         Step::client("client-go", &[component::GO], client::client_go),
         Step::client("envtest", &[component::GO], client::envtest),
@@ -133,6 +139,14 @@ impl Step {
         }
     }
 
+    fn newest_etcd(name: &'static str) -> Self {
+        Self {
+            name,
+            needs: vec![component::GO],
+            action: Action::NewestEtcd,
+        }
+    }
+
     fn client(name: &'static str, needs: &[&'static Component], prepare: Prepare) -> Self {
         Self {
             name,
@@ -166,6 +180,7 @@ impl Step {
         match &self.action {
             Action::Nothing(why) => Outcome::Skipped(why.clone()),
             Action::Cargo(args) => cargo_test(root, args, variables),
+            Action::NewestEtcd => test_newest_etcd(root, variables),
             Action::Package => package::run(root),
             Action::Conformance(args) => conformance::run_command(root, args),
             Action::Soak(args) => conformance::run_soak(root, args),
@@ -179,13 +194,29 @@ impl Step {
     }
 }
 
+/// Builds the newest etcd and runs the tests that start an etcd. If it cannot be built, the step is skipped.
+fn test_newest_etcd(root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
+    let built = conformance::with_suite_context(root, variables, client::newest_etcd);
+    let etcd = match built {
+        Ok(program) => program,
+        Err(why) => return Outcome::Skipped(why),
+    };
+    let tests = ["--test", "etcd", "--test", "etcd_servers"].map(str::to_owned);
+    cargo_test(root, &tests, &[("SETPOINT_ETCD", etcd)])
+}
+
 /// Continues after a failed target, so that one run shows all failures.
 fn cargo_test(root: &Path, args: &[String], variables: &[(&str, PathBuf)]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let limit = match time_limit::cargo_arguments() {
+        Ok(arguments) => arguments,
+        Err(error) => return Outcome::Failed(format!("{error:#}")),
+    };
     let mut command = Command::new(cargo);
     command
         .current_dir(root)
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .args(limit)
         .args(args);
     command
         .envs(variables.iter().map(|(name, path)| (name, path)))
@@ -216,6 +247,21 @@ fn test_files(root: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+/// Cargo selects tests by the names of their files. A name in both steps would run both tests twice, in one of the steps
+/// without their components.
+fn check_names(integration: &[PathBuf], e2e: &[PathBuf]) -> Result<()> {
+    let names: Vec<&str> = e2e.iter().filter_map(|path| target_name(path)).collect();
+    for path in integration {
+        if target_name(path).is_some_and(|name| names.contains(&name)) {
+            bail!(
+                "{}: a test that needs the binary has the same name",
+                path.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The name that cargo gives to the target of a test file: that of the file, or of the directory if it is `main.rs`.
@@ -319,7 +365,7 @@ mod tests {
         let args = |name| match &step(&steps, name).action {
             Action::Cargo(args) => args.join(" "),
             Action::Nothing(why) => why.clone(),
-            Action::Conformance(_) | Action::Soak(_) | Action::Client(_) | Action::Package => String::new(),
+            _ => String::new(),
         };
         assert_eq!(
             (args("e2e"), args("integration")),
@@ -327,6 +373,19 @@ mod tests {
                 "--test apply --test operator".into(),
                 "--test crash --test proof".into()
             )
+        );
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_step() {
+        let directory = workspace(&[
+            ("crates/setpoint/tests/crash.rs", ""),
+            ("crates/store/tests/crash.rs", ""),
+        ]);
+        let error = all(directory.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("tests/crash.rs: a test that needs the binary has the same name"),
+            "{error}"
         );
     }
 

@@ -12,7 +12,7 @@ use setpoint_store::Store;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::keys::Keys;
+use super::keys::{KeyPool, Keys};
 use super::options::ClusterOptions;
 use super::{Host, PATH};
 use crate::serve::cluster::{Cluster, ClusterConfig};
@@ -51,7 +51,7 @@ pub(in crate::serve) struct HostedCluster {
 impl HostedCluster {
     /// Builds a cluster and starts its components.
     pub(super) fn open(
-        host: &Host,
+        (host, pool): (&Host, &KeyPool),
         name: &str,
         options: &ClusterOptions,
         origin: Origin,
@@ -66,7 +66,7 @@ impl HostedCluster {
             Origin::Fork { caches, view } => (caches, true, view),
         };
         let server = format!("{}{PATH}/{name}", kubeconfig::server_url(host.server.address));
-        let keys = Keys::generate(host, &server)?;
+        let keys = Keys::new(host, pool, &server)?;
         let cluster = Cluster::open(ClusterConfig {
             args: &args,
             caches: caches.clone(),
@@ -79,6 +79,7 @@ impl HostedCluster {
             stop: stop.clone(),
             is_fork,
             origin: view,
+            checks: Vec::new(),
         })?;
         let user = User {
             token: Some(keys.administrator),

@@ -31,6 +31,7 @@ use tokio_util::task::TaskTracker;
 use super::kubeconfig::KubeconfigServer;
 use crate::args::Up;
 use hosted_cluster::{HostedCluster, Origin};
+use keys::KeyPool;
 use options::ClusterOptions;
 pub(super) use route::route;
 pub(super) use views::HostedViews;
@@ -62,6 +63,7 @@ pub(super) struct Host {
 pub(super) struct Clusters {
     host: Host,
     hosted: RwLock<BTreeMap<String, Arc<HostedCluster>>>,
+    keys: KeyPool,
     /// The view of the server's own cluster. It holds the route of this API, so this does not hold the view.
     own_view: OnceLock<Weak<View>>,
     /// One task for each cluster, until it has stopped.
@@ -74,6 +76,7 @@ impl Clusters {
         Arc::new(Self {
             host,
             hosted: RwLock::default(),
+            keys: KeyPool::default(),
             own_view: OnceLock::new(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -86,9 +89,12 @@ impl Clusters {
         Arc::new(HostedViews::new(own.clone(), self.clone()))
     }
 
-    /// Waits until stopped, then stops all clusters.
+    /// Generates keys for new clusters until stopped, then stops all clusters.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
-        stop.cancelled().await;
+        tokio::select! {
+            () = stop.cancelled() => {}
+            never = self.keys.fill(&self.host.clock) => match never {},
+        }
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
@@ -155,8 +161,9 @@ impl Clusters {
         let name = options.name.clone().unwrap_or_else(options::generate_name);
         self.check_free(&name)?;
         let stop = self.stop.child_token();
-        let (cluster, components) = HostedCluster::open(&self.host, &name, &options, origin(), stop)
-            .map_err(|error| Status::internal(format!("cannot create the cluster: {error:#}")))?;
+        let (cluster, components) =
+            HostedCluster::open((&self.host, &self.keys), &name, &options, origin(), stop)
+                .map_err(|error| Status::internal(format!("cannot create the cluster: {error:#}")))?;
         let cluster = Arc::new(cluster);
         {
             // Another request may have taken the name meanwhile. Then nothing of this cluster has started to serve.

@@ -16,7 +16,15 @@ const WORDS: &[&str] = &[
 ];
 
 const EXCEPTIONS: &[Exception] = &[
+    Exception::new(
+        "crates/encryption/src/kms/service.rs",
+        "its plugin joins it when dropped",
+    ),
     Exception::new("crates/bench/", "ends with its process"),
+    Exception::new(
+        "crates/etcd/src/engine.rs",
+        "the engine is a thread, joined when the store is dropped",
+    ),
     Exception::new(
         "crates/registry/src/large_requests.rs",
         "a large request is waited for on the thread that it is executed on",

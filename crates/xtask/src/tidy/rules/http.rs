@@ -1,4 +1,5 @@
-//! Only the server, the client's transport, the endpoints and webhooks of a manager, and the node's own server know HTTP.
+//! Only the server, the client's transport, the endpoints and webhooks of a manager, the endpoints of the shell operator,
+//! and the node's own server know HTTP.
 
 use super::{Exception, is_excepted};
 use crate::tidy::report::Report;
@@ -10,7 +11,18 @@ const EXCEPTIONS: &[Exception] = &[
     Exception::new("crates/bench/", "measures through the wire"),
     Exception::new("crates/client/src/http.rs", "the client's transport"),
     Exception::new("crates/client/src/http/", "the client's transport"),
+    Exception::new(
+        "crates/cri/src/event.rs",
+        "containerd's events need a header of gRPC",
+    ),
+    Exception::new("crates/etcd/src/client.rs", "etcd's token is a header of gRPC"),
+    Exception::new("crates/etcd/src/config.rs", "etcd's servers are URLs"),
+    Exception::new("crates/grpc/", "gRPC is HTTP/2"),
     Exception::new("crates/conformance/", "sends requests to servers over the wire"),
+    Exception::new(
+        "crates/node/src/probes/",
+        "containers are probed over HTTP and gRPC",
+    ),
     Exception::new("crates/node/src/server/", "logs and exec are served over HTTP"),
     Exception::new(
         "crates/runtime/src/http_server.rs",
@@ -21,6 +33,18 @@ const EXCEPTIONS: &[Exception] = &[
         "probes and metrics are served over HTTP",
     ),
     Exception::new("crates/runtime/src/webhook/", "servers ask over HTTPS"),
+    Exception::new(
+        "crates/streaming/",
+        "streams begin with an upgrade of an HTTP connection",
+    ),
+    Exception::new(
+        "crates/shell-operator/src/command/",
+        "the debug commands send requests to a socket",
+    ),
+    Exception::new(
+        "crates/shell-operator/src/http/",
+        "metrics and the debug commands are served over HTTP",
+    ),
     Exception::new("crates/testkit/", "drives the server as a stranger would"),
     Exception::new("crates/xtask/", "ships nowhere"),
 ];

@@ -3,8 +3,18 @@
 use crate::tidy::report::Report;
 use crate::tidy::tree::Tree;
 
-/// The registry; the binary that opens the store and the commands on its files; the crates that test and measure it.
-const USERS: &[&str] = &["bench", "cli", "fuzz", "registry", "setpoint", "store", "testkit"];
+/// The registry; the engine on etcd and the encryption of values; the binary that opens the store and the commands on its files; the crates that test and measure it.
+const USERS: &[&str] = &[
+    "bench",
+    "cli",
+    "encryption",
+    "etcd",
+    "fuzz",
+    "registry",
+    "setpoint",
+    "store",
+    "testkit",
+];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for source in tree

@@ -97,6 +97,17 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["get", "list"],
         "functions of Sprig",
     ),
+    ("crates/kudo/src/api/mod.rs", &["update"], "the name of a plan"),
+    (
+        "crates/kudo/src/merge.rs",
+        &["delete"],
+        "a directive of a strategic merge patch",
+    ),
+    (
+        "crates/shell-operator/src/binding_context.rs",
+        &["delete", "update"],
+        "events in the legacy form of binding contexts",
+    ),
 ];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {

@@ -1,0 +1,383 @@
+//! Several servers on one real etcd. Skipped where etcd is not installed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "skipped tests are printed")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the tests wait for other processes, which have the time of the machine"
+)]
+
+mod cluster;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, replica_set};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, ResourceQuota, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use setpoint_api::Status;
+use setpoint_api::options::{DeleteOptions, ListOptions};
+use setpoint_client::Client;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+/// A running etcd. It is killed when it is dropped.
+struct Etcd {
+    process: Child,
+    url: String,
+    _dir: TempDir,
+}
+
+impl Etcd {
+    fn start() -> Option<Self> {
+        let program = std::env::var("SETPOINT_ETCD").unwrap_or_else(|_| "etcd".to_owned());
+        if Command::new(&program).arg("--version").output().is_err() {
+            assert_ne!(
+                std::env::var("CI").as_deref(),
+                Ok("true"),
+                "etcd is required here"
+            );
+            println!("SKIPPED: etcd is not installed");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (port, peer) = (free_port(), free_port());
+        let (url, peer) = (
+            format!("http://127.0.0.1:{port}"),
+            format!("http://127.0.0.1:{peer}"),
+        );
+        let process = Command::new(program)
+            .arg(format!("--data-dir={}", dir.path().join("data").display()))
+            .arg(format!("--listen-client-urls={url}"))
+            .arg(format!("--advertise-client-urls={url}"))
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"))
+            .arg(format!("--initial-cluster=default={peer}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let etcd = Self {
+            process,
+            url,
+            _dir: dir,
+        };
+        let start = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "etcd does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(etcd)
+    }
+
+    fn server(&self, dir: &Arc<TempDir>, flags: &[&str]) -> Cluster {
+        let etcd = ["--etcd-servers", &self.url];
+        Cluster::start(dir, &[&etcd[..], flags].concat())
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A data directory with the CAs and the keys of another one.
+fn dir_with_keys_of(other: &Path) -> Arc<TempDir> {
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let copied = Command::new("cp")
+        .arg("-rp")
+        .arg(other.join("pki"))
+        .arg(dir.path())
+        .status();
+    assert!(copied.unwrap().success());
+    dir
+}
+
+fn map(name: &str) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.to_owned());
+    map
+}
+
+async fn count_pods(client: &Client) -> usize {
+    let pods = client.namespaced::<Pod>("default");
+    let listed = pods.list(&ListOptions::default()).await.unwrap();
+    listed.items.len()
+}
+
+async fn eventually_pods(client: &Client, expected: usize) {
+    let start = Instant::now();
+    while count_pods(client).await != expected {
+        assert!(start.elapsed() < Duration::from_secs(60), "not {expected} pods");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits until the process with this number holds the lease.
+async fn eventually_held(client: &Client, lease: &str, process: u32) {
+    let leases = client.namespaced::<Lease>("kube-system");
+    let start = Instant::now();
+    loop {
+        let spec = leases.get(lease).await.unwrap().to_owned().unwrap().spec;
+        let holder = spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+        if holder.ends_with(&format!("_{process}")) {
+            return;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{lease} is held by {holder:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// CL7 OC3: what one server has acknowledged, the other serves; and the controllers of one take over from the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_two_servers_share_one_etcd() {
+    let Some(etcd) = Etcd::start() else { return };
+    let first_dir = Arc::new(tempfile::tempdir().unwrap());
+    let first = etcd.server(&first_dir, &[]);
+    let second = etcd.server(&dir_with_keys_of(first_dir.path()), &["--nodes", "0"]);
+    let clients = [first.client(), second.client()];
+    for number in 0..40 {
+        let (writer, reader) = (&clients[number % 2], &clients[(number + 1) % 2]);
+        let name = format!("map-{number}");
+        let created = writer
+            .namespaced::<ConfigMap>("default")
+            .create(&map(&name))
+            .await
+            .unwrap();
+        let maps = reader.namespaced::<ConfigMap>("default");
+        let read = maps.get(&name).await.unwrap();
+        assert_eq!(read.resource_version(), created.resource_version());
+        maps.delete(&name, DeleteOptions::default()).await.unwrap();
+        let gone = writer.namespaced::<ConfigMap>("default").get(&name).await;
+        assert!(gone.unwrap_err().is_not_found());
+    }
+    let sets = clients[1].namespaced::<ReplicaSet>("default");
+    let set: ReplicaSet = serde_json::from_str(&replica_set("web", 3)).unwrap();
+    sets.create(&set).await.unwrap();
+    eventually_pods(&clients[1], 3).await;
+    assert!(first.terminate());
+    let terminated = Instant::now();
+    let survivor = &clients[1];
+    survivor
+        .namespaced::<ReplicaSet>("default")
+        .scale_to("web", 5)
+        .await
+        .unwrap();
+    eventually_pods(survivor, 5).await;
+    for lease in ["kube-controller-manager", "kube-scheduler"] {
+        eventually_held(survivor, lease, second.id()).await;
+    }
+    // The leases were released. One that has to expire first takes 15 s.
+    assert!(terminated.elapsed() < Duration::from_secs(10));
+}
+
+/// CL7: servers that start at the same time on an empty etcd share the bootstrap.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_servers_that_start_at_once_bootstrap_one_cluster() {
+    let Some(etcd) = Etcd::start() else { return };
+    // The keys come from a server on another prefix.
+    let keys = Arc::new(tempfile::tempdir().unwrap());
+    drop(etcd.server(&keys, &["--etcd-prefix", "/other", "--nodes", "0"]));
+    let servers: Vec<_> = std::thread::scope(|scope| {
+        let start = |_| {
+            scope.spawn(|| {
+                let dir = dir_with_keys_of(keys.path());
+                etcd.server(&dir, &["--nodes", "0"])
+            })
+        };
+        let started: Vec<_> = (0..3).map(start).collect();
+        started.into_iter().map(|server| server.join().unwrap()).collect()
+    });
+    let mut lists = Vec::new();
+    for server in &servers {
+        let maps = server.client().all::<ConfigMap>();
+        let listed = maps.list(&ListOptions::default()).await.unwrap();
+        let authentication = listed
+            .items
+            .iter()
+            .filter(|map| map.stored().key().name() == "extension-apiserver-authentication");
+        lists.push(authentication.count());
+    }
+    assert_eq!(lists, [1, 1, 1]);
+}
+
+/// The addresses in the Endpoints and in the EndpointSlice of the `kubernetes` Service.
+async fn server_addresses(client: &Client) -> (Vec<String>, Vec<String>) {
+    let endpoints = client.namespaced::<Endpoints>("default").get("kubernetes").await;
+    let subsets = match endpoints {
+        Ok(endpoints) => endpoints.to_owned().unwrap().subsets.unwrap_or_default(),
+        // The first server may be about to create it.
+        Err(status) => {
+            assert!(status.is_not_found(), "{status:?}");
+            return Default::default();
+        }
+    };
+    let listed = subsets
+        .into_iter()
+        .flat_map(|subset| subset.addresses.unwrap_or_default());
+    let slices = client.namespaced::<EndpointSlice>("default");
+    let slice = match slices.get("kubernetes").await {
+        Ok(slice) => slice.to_owned().unwrap().endpoints,
+        Err(_) => return Default::default(),
+    };
+    let of_slice = slice.unwrap_or_default().into_iter();
+    (
+        listed.map(|address| address.ip).collect(),
+        of_slice.flat_map(|endpoint| endpoint.addresses).collect(),
+    )
+}
+
+async fn eventually_addresses(client: &Client, expected: &[&str]) {
+    let start = Instant::now();
+    loop {
+        let (endpoints, slice) = server_addresses(client).await;
+        if endpoints == expected && slice == expected {
+            return;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(120),
+            "{endpoints:?} and {slice:?} instead of {expected:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// CL7: the `kubernetes` Service has the servers that live: one that is terminated is removed before it exits, one that is
+/// killed once its lease has expired, and the lease of a kube-apiserver counts as that of any server.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_the_kubernetes_service_lists_the_live_servers() {
+    let Some(etcd) = Etcd::start() else { return };
+    let keys = Arc::new(tempfile::tempdir().unwrap());
+    let advertising = |dir: &Arc<TempDir>, address: &str| {
+        etcd.server(dir, &["--nodes", "0", "--advertise-address", address])
+    };
+    let first = advertising(&keys, "192.0.2.1");
+    let survivor = first.client();
+    let second = advertising(&dir_with_keys_of(keys.path()), "192.0.2.2");
+    eventually_addresses(&survivor, &["192.0.2.1", "192.0.2.2"]).await;
+    assert!(second.terminate());
+    let one = vec!["192.0.2.1".to_owned()];
+    assert_eq!(server_addresses(&survivor).await, (one.clone(), one));
+    let third = advertising(&dir_with_keys_of(keys.path()), "192.0.2.10");
+    eventually_addresses(&survivor, &["192.0.2.1", "192.0.2.10"]).await;
+    third.kill();
+    eventually_addresses(&survivor, &["192.0.2.1"]).await;
+}
+
+/// Two servers on one etcd, with these flags.
+fn start_two(etcd: &Etcd, flags: &[&str]) -> [Cluster; 2] {
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let flags = [&["--nodes", "0"], flags].concat();
+    let first = etcd.server(&dir, &flags);
+    let second = etcd.server(&dir_with_keys_of(dir.path()), &flags);
+    [first, second]
+}
+
+/// A Service with a node port: a free one if it is zero.
+fn node_port_service(name: &str, node_port: i32) -> Service {
+    let json = format!(
+        r#"{{"metadata":{{"name":"{name}"}},"spec":{{"type":"NodePort","ports":[{{"port":80,"nodePort":{node_port}}}]}}}}"#
+    );
+    serde_json::from_str(&json).unwrap()
+}
+
+/// Creates Services at once, each at the next server.
+async fn create_services(servers: &[Cluster; 2], services: Vec<Service>) -> Vec<Result<Service, Status>> {
+    let mut creates = JoinSet::new();
+    for (number, service) in services.into_iter().enumerate() {
+        let handle = servers[number % 2].client().namespaced::<Service>("default");
+        creates.spawn(async move { handle.create(&service).await.map(|one| one.to_owned().unwrap()) });
+    }
+    creates.join_all().await
+}
+
+/// CL7: what must be unique is so for all servers: while both allocate the last node ports and cluster IPs, each is allocated
+/// once, and a port that is requested from both is given to one.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_two_servers_allocate_each_node_port_and_cluster_ip_once() {
+    let Some(etcd) = Etcd::start() else { return };
+    let ranges = [
+        "--service-node-port-range",
+        "30000-30031",
+        "--service-cluster-ip-range",
+        "10.0.0.0/26",
+    ];
+    let servers = start_two(&etcd, &ranges);
+    let services = (0..32).map(|number| node_port_service(&format!("s{number}"), 0));
+    let created = create_services(&servers, services.collect()).await;
+    let specs: Vec<_> = created
+        .into_iter()
+        .map(|service| service.unwrap().spec.unwrap())
+        .collect();
+    let ports: BTreeSet<_> = specs
+        .iter()
+        .map(|spec| spec.ports.as_ref().unwrap()[0].node_port)
+        .collect();
+    let addresses: BTreeSet<_> = specs.iter().map(|spec| spec.cluster_ip.clone()).collect();
+    assert_eq!((ports.len(), addresses.len()), (32, 32));
+    let services = servers[0].client().namespaced::<Service>("default");
+    for number in 0..32 {
+        let name = format!("s{number}");
+        services.delete(&name, DeleteOptions::default()).await.unwrap();
+    }
+    for port in 30000..30016 {
+        let pair = ["a", "b"].map(|name| node_port_service(&format!("{name}{port}"), port));
+        let created = create_services(&servers, pair.into()).await;
+        let accepted = created.iter().filter(|one| one.is_ok()).count();
+        assert_eq!(accepted, 1, "{port}: {created:?}");
+    }
+}
+
+/// CL7: a quota is not exceeded by writes to two servers at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_two_servers_charge_one_quota() {
+    let Some(etcd) = Etcd::start() else { return };
+    let servers = start_two(&etcd, &[]);
+    let quotas = servers[0].client().namespaced::<ResourceQuota>("default");
+    let quota = r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/secrets":"10"}}}"#;
+    quotas
+        .create(&serde_json::from_str(quota).unwrap())
+        .await
+        .unwrap();
+    let start = Instant::now();
+    loop {
+        let quota = quotas.get("q").await.unwrap().to_owned().unwrap();
+        if quota.status.is_some_and(|status| status.used.is_some()) {
+            break;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "the quota has no status"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut creates = JoinSet::new();
+    for number in 0..40 {
+        let handle = servers[number % 2].client().namespaced::<Secret>("default");
+        let mut secret = Secret::default();
+        secret.metadata.name = Some(format!("s{number}"));
+        creates.spawn(async move { handle.create(&secret).await.map(drop) });
+    }
+    let created = creates.join_all().await;
+    let rejected: Vec<_> = created.iter().filter_map(|one| one.as_ref().err()).collect();
+    assert_eq!(rejected.len(), 30, "{rejected:?}");
+    for status in rejected {
+        assert!(status.message.contains("exceeded quota: q"), "{status:?}");
+    }
+}
