@@ -11,6 +11,8 @@ use setpoint_conformance::transcript::{self, Case, Count, Floors, Outcome};
 
 use crate::args::Replay;
 
+/// The number of differences that are printed of each case of an area below its floor.
+const SHOWN_BELOW_FLOOR: usize = 3;
 /// The number of areas run concurrently, each on its own server: most of the time is spent waiting.
 const MAX_CONCURRENT_AREAS: usize = 4;
 const MAX_PRINTED_CHARS: usize = 400;
@@ -21,14 +23,15 @@ pub(crate) fn run(args: &Replay) -> Result<bool> {
         Some(_) => on_server_per_area(args, &areas)?,
         None => on_one_server(args, &areas)?,
     };
-    print_differences(args, &outcomes);
+    print_differences(&outcomes, args.show);
     if let Some(path) = &args.report {
         report(path, &outcomes)?;
     }
     let counts = transcript::counts(&outcomes);
     print_counts(&counts);
-    let is_above_floors = check_floors(args, &counts)?;
-    Ok(check_minimum(args, &counts)? && is_above_floors)
+    let missed = missed_floors(args, &counts)?;
+    print_missed(&missed, args, outcomes);
+    Ok(check_minimum(args, &counts)? && missed.is_empty())
 }
 
 fn areas(args: &Replay) -> Result<Vec<Vec<Case>>> {
@@ -87,19 +90,19 @@ fn on_server_per_area(args: &Replay, areas: &[Vec<Case>]) -> Result<Vec<Outcome>
     Ok(outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
 }
 
-fn print_differences(args: &Replay, outcomes: &[Outcome]) {
-    if args.show == 0 {
+fn print_differences(outcomes: &[Outcome], show: usize) {
+    if show == 0 {
         return;
     }
     for outcome in outcomes.iter().filter(|outcome| !outcome.differences.is_empty()) {
         println!("DIFFERS {}", outcome.id);
-        for (step, difference) in outcome.differences.iter().take(args.show) {
+        for (step, difference) in outcome.differences.iter().take(show) {
             println!("  {step}\n    {}", difference.path);
             println!("      expected {}", truncated(&difference.expected));
             println!("      actual   {}", truncated(&difference.actual));
         }
-        if outcome.differences.len() > args.show {
-            println!("  and {} more", outcome.differences.len() - args.show);
+        if outcome.differences.len() > show {
+            println!("  and {} more", outcome.differences.len() - show);
         }
     }
 }
@@ -143,9 +146,10 @@ fn print_counts(counts: &BTreeMap<String, Count>) {
     );
 }
 
-fn check_floors(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> {
+/// The areas below their floor: name, count, floor. With `--raise-floors` there are none.
+fn missed_floors(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<Vec<(String, Count, usize)>> {
     let Some(path) = &args.floors else {
-        return Ok(true);
+        return Ok(Vec::new());
     };
     let floors = if path.exists() {
         Floors::read(path)?
@@ -154,16 +158,24 @@ fn check_floors(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool>
     };
     if args.raise_floors {
         floors.raised(counts).write(path)?;
-        return Ok(true);
+        return Ok(Vec::new());
     }
-    let missed = floors.missed(counts);
-    for (area, count, floor) in &missed {
+    Ok(floors.missed(counts))
+}
+
+/// Prints the areas below their floor. Their cases are printed even if differences are not shown otherwise: a case that
+/// differs in one run of many cannot be found without it.
+fn print_missed(missed: &[(String, Count, usize)], args: &Replay, mut outcomes: Vec<Outcome>) {
+    for (area, count, floor) in missed {
         println!(
             "{area}: {} cases passed, below the floor of {floor}",
             count.passed
         );
     }
-    Ok(missed.is_empty())
+    if args.show == 0 {
+        outcomes.retain(|outcome| missed.iter().any(|(area, ..)| *area == outcome.area));
+        print_differences(&outcomes, SHOWN_BELOW_FLOOR);
+    }
 }
 
 fn check_minimum(args: &Replay, counts: &BTreeMap<String, Count>) -> Result<bool> {

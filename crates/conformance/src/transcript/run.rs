@@ -56,8 +56,22 @@ impl Runner {
         for step in &case.cleanup {
             // The object may have been deleted already.
             let _ = self.send(step, &responses);
+            self.wait_for_caches(step);
         }
         normalized
+    }
+
+    /// Reads the collection that a step has changed. Admission reads objects from caches, which may lag behind a write; a
+    /// consistent list waits until they have it. Without it the next case may see an object of this one.
+    fn wait_for_caches(&mut self, step: &Step) {
+        let list = Step {
+            method: "GET".to_owned(),
+            path: collection(step),
+            headers: step.headers.clone(),
+            ..Step::default()
+        };
+        // A collection that cannot be listed has nothing to wait for.
+        let _ = self.send(&list, &[]);
     }
 
     fn set_up(&mut self, step: &Step) -> Result<()> {
@@ -67,6 +81,7 @@ impl Runner {
         }
         let is_done = |response: &Response| response.status < 300 || response.status == 409;
         self.send_until(step, &[], SETUP_RETRY_INTERVAL, is_done)?;
+        self.wait_for_caches(step);
         self.done.insert(key);
         time::sleep(Duration::from_millis(step.wait_ms));
         Ok(())
@@ -129,6 +144,16 @@ impl Runner {
     }
 }
 
+/// The path of the collection that a step changes, with a query for one object.
+fn collection(step: &Step) -> String {
+    let path = step.path.split('?').next().unwrap_or_default();
+    let collection = match step.method.as_str() {
+        "POST" => path,
+        _ => path.rsplit_once('/').map_or(path, |(collection, _)| collection),
+    };
+    format!("{collection}?limit=1")
+}
+
 fn differences(
     case: &Case,
     responses: &[NormalizedResponse],
@@ -162,5 +187,30 @@ fn broken(error: &anyhow::Error) -> Difference {
         path: "/".to_owned(),
         expected: json!("a response"),
         actual: json!(format!("{error:#}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, path: &str, expected: &str) {
+        let step = Step {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            ..Step::default()
+        };
+        assert_eq!(collection(&step), expected);
+    }
+
+    #[test]
+    fn the_collection_of_a_created_or_deleted_object_is_listed() {
+        check("POST", "/api/v1/namespaces", "/api/v1/namespaces?limit=1");
+        check(
+            "DELETE",
+            "/apis/apps/v1/namespaces/a/deployments/web?gracePeriodSeconds=0",
+            "/apis/apps/v1/namespaces/a/deployments?limit=1",
+        );
     }
 }
