@@ -62,7 +62,7 @@ impl Runner {
     }
 
     /// Reads the collection that a step has changed. Admission reads objects from caches, which may lag behind a write; a
-    /// consistent list waits until they have it. Without it the next case may see an object of this one.
+    /// consistent list waits until they have it. Without it a later step may see an object that is deleted.
     fn wait_for_caches(&mut self, step: &Step) {
         let list = Step {
             method: "GET".to_owned(),
@@ -117,6 +117,9 @@ impl Runner {
         let expected = step.expect.as_ref().map(|expect| expect.status);
         let is_expected = |response: &Response| expected.is_none_or(|expected| expected == response.status);
         let response = self.send_until(step, responses, STEP_RETRY_INTERVAL, is_expected)?;
+        if step.method == "DELETE" {
+            self.wait_for_caches(step);
+        }
         Ok(normalizer.normalize(&response, step.is_watch()))
     }
 
