@@ -49,7 +49,7 @@ impl Client {
         timeout: Duration,
     ) -> Result<A, Status> {
         self.call(method, request, timeout, |status| {
-            status.code == Code::UNAVAILABLE
+            status.code == Code::UNAVAILABLE || status.unsent
         })
         .await
     }
@@ -103,16 +103,13 @@ impl Client {
                         .unary(method, request, timeout, metadata)
                         .await
                 }
-                Err(status) => Err(Status {
-                    unsent: true,
-                    ..status
-                }),
+                Err(status) => Err(status.into_unsent()),
             };
             let Err(status) = called else { return called };
             self.note_failure(position, &status);
             attempts += 1;
             // A rejected token means that nothing was executed.
-            if status.code == Code::UNAUTHENTICATED && self.credentials.is_some() && !reauthenticated {
+            if rejects_token(&status) && self.credentials.is_some() && !reauthenticated {
                 reauthenticated = true;
                 continue;
             }
@@ -157,7 +154,7 @@ impl Client {
 
     fn note_failure(&self, position: usize, status: &Status) {
         match status.code {
-            Code::UNAUTHENTICATED => *self.token.lock() = None,
+            _ if rejects_token(status) => *self.token.lock() = None,
             Code::UNAVAILABLE | Code::DEADLINE_EXCEEDED => self.move_on(position),
             _ => {}
         }
@@ -174,5 +171,35 @@ impl Client {
             let (from, to) = (self.channels[position].endpoint(), self.channels[next].endpoint());
             tracing::warn!(%from, %to, "calls of etcd go to another member");
         }
+    }
+}
+
+/// Whether etcd has rejected the token of a call, so that another one has to be requested. A token of an older revision of
+/// the users and roles is an invalid argument to etcd (upstream: `shouldRefreshToken`).
+fn rejects_token(status: &Status) -> bool {
+    const OLD_REVISION: &str = "etcdserver: revision of auth store is old";
+    const NO_TOKEN: &str = "etcdserver: user name is empty";
+    status.code == Code::UNAUTHENTICATED
+        || status.code == Code::INVALID_ARGUMENT
+            && [OLD_REVISION, NO_TOKEN].contains(&status.message.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: Code, message: &str, expected: bool) {
+        assert_eq!(rejects_token(&Status::new(code, message)), expected);
+    }
+
+    #[test]
+    fn a_token_that_etcd_does_not_know_or_that_is_too_old_is_replaced() {
+        check(Code::UNAUTHENTICATED, "etcdserver: invalid auth token", true);
+        let old = "etcdserver: revision of auth store is old";
+        check(Code::INVALID_ARGUMENT, old, true);
+        check(Code::INVALID_ARGUMENT, "etcdserver: user name is empty", true);
+        check(Code::INVALID_ARGUMENT, "etcdserver: request is too large", false);
+        check(Code::UNAVAILABLE, "etcdserver: no leader", false);
     }
 }

@@ -31,7 +31,8 @@ pub(crate) async fn run(
     while callers.recv_many(&mut waiting, QUEUE).await > 0 {
         let known = replica.revision();
         let confirmed = read_revision(&client, &key).await;
-        let confirmed = confirmed.and_then(|revision| check_order(known, revision));
+        let confirmed =
+            confirmed.and_then(|revision| check_order(known, revision, RemoteFailure::Unavailable));
         if let Err(error) = &confirmed {
             health.fail(error);
         }
@@ -41,12 +42,16 @@ pub(crate) async fn run(
     }
 }
 
-/// A linearizable read is never older than what was read before, unless etcd was restored from an older backup. The
-/// replica then has revisions that etcd assigns again, and must not be served.
-fn check_order(known: Revision, confirmed: Revision) -> Result<Revision, Error> {
+/// A linearizable response is never older than a revision that the replica had before the request, unless etcd was restored
+/// from an older backup. The replica then has revisions that etcd assigns again, and must not be served.
+pub(crate) fn check_order(
+    known: Revision,
+    confirmed: Revision,
+    failure: RemoteFailure,
+) -> Result<Revision, Error> {
     match confirmed < known {
         true => Err(Error::Remote {
-            failure: RemoteFailure::Unavailable,
+            failure,
             message: format!(
                 "etcd is at revision {confirmed}, but revision {known} was read before: if it was restored from a backup, \
                  restart this server"
@@ -78,9 +83,10 @@ mod tests {
     #[test]
     fn an_etcd_that_went_back_in_time_is_an_error() {
         let (old, new) = (Revision::new(5), Revision::new(6));
-        assert_eq!(check_order(old, new).unwrap(), new);
-        assert_eq!(check_order(old, old).unwrap(), old);
-        let error = check_order(new, old).unwrap_err().to_string();
+        let check = |known, confirmed| check_order(known, confirmed, RemoteFailure::Unavailable);
+        assert_eq!(check(old, new).unwrap(), new);
+        assert_eq!(check(old, old).unwrap(), old);
+        let error = check(new, old).unwrap_err().to_string();
         assert!(
             error.starts_with("etcd is at revision 5, but revision 6 was read before"),
             "{error}"

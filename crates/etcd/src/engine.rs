@@ -51,14 +51,14 @@ struct EtcdLog {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A transaction, and who waits for its outcome.
+/// A transaction, and the channel to the caller that waits for its outcome.
 #[derive(Debug)]
 struct Proposal {
     txn: RemoteTxn,
     reply: oneshot::Sender<Result<RemoteOutcome, Error>>,
 }
 
-/// What the tasks of the thread share.
+/// The state of the thread, from which its tasks are started.
 struct Engine {
     config: EtcdConfig,
     follower: Follower,
@@ -190,13 +190,18 @@ async fn run(engine: Engine) {
         stop,
     } = engine;
     let client = follower.client.clone();
-    let leases = Arc::new(Leases::new(follower.replica.clone()));
-    let key = probe_key(&follower.replica);
+    let (replica, health) = (follower.replica.clone(), follower.health.clone());
+    let leases = Arc::new(Leases::new(replica.clone()));
+    let key = probe_key(&replica);
     let mut tasks = JoinSet::new();
-    tasks.spawn(health::run(client.clone(), follower.health.clone(), key.clone()));
+    tasks.spawn(health::run(
+        client.clone(),
+        (replica.clone(), health.clone()),
+        key.clone(),
+    ));
     tasks.spawn(confirm::run(
         client.clone(),
-        (follower.replica.clone(), follower.health.clone()),
+        (replica.clone(), health.clone()),
         key,
         confirmations,
     ));
@@ -218,9 +223,14 @@ async fn run(engine: Engine) {
         tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = under_way.join_next() => {}
+            // Without one of its tasks the engine would serve old objects, or none, and report nothing.
+            Some(Err(error)) = tasks.join_next() => {
+                health.fail(&unavailable(&format!("a task of the etcd engine failed: {error}")));
+                break;
+            }
             proposal = proposals.recv() => {
                 let Some(proposal) = proposal else { break };
-                under_way.spawn(execute(client.clone(), leases.clone(), proposal));
+                under_way.spawn(execute(client.clone(), (leases.clone(), replica.clone()), proposal));
             }
         }
     }
@@ -228,8 +238,8 @@ async fn run(engine: Engine) {
     tasks.shutdown().await;
 }
 
-async fn execute(client: Arc<Client>, leases: Arc<Leases>, proposal: Proposal) {
-    let outcome = txn::propose(&client, &leases, proposal.txn).await;
+async fn execute(client: Arc<Client>, (leases, replica): (Arc<Leases>, Arc<Replica>), proposal: Proposal) {
+    let outcome = txn::propose(&client, (&leases, &replica), proposal.txn).await;
     proposal.reply.send(outcome).ok();
 }
 

@@ -3,11 +3,14 @@
 use setpoint_grpc::{Code, Status};
 use setpoint_store::{Error, RemoteFailure};
 
-/// The error of a write. What etcd has rejected was not executed; what has no response may have been.
+/// The error of a write. A request that etcd has rejected was not executed; one without a response may have been, and so
+/// may one that used up the quota: etcd applies it, raises the alarm, and returns the error (upstream: `quotaApplierV3`).
 pub(crate) fn of_write(status: &Status) -> Error {
     let failure = match status.code {
         _ if status.unsent => RemoteFailure::Unavailable,
-        Code::RESOURCE_EXHAUSTED if status.message.contains("space exceeded") => RemoteFailure::NoSpace,
+        Code::RESOURCE_EXHAUSTED if status.message.contains("space exceeded") => RemoteFailure::Unknown,
+        // The limit of the member's gRPC server, which is above that of requests.
+        Code::RESOURCE_EXHAUSTED if status.message.contains("larger than max") => RemoteFailure::Rejected,
         Code::RESOURCE_EXHAUSTED => RemoteFailure::Unavailable,
         Code::UNAVAILABLE if status.message == "etcdserver: no leader" => RemoteFailure::Unavailable,
         code if is_rejection(code) => RemoteFailure::Rejected,
@@ -77,9 +80,17 @@ mod tests {
             no_leader,
         );
         let full = "etcdserver: mvcc: database space exceeded";
-        check(Code::RESOURCE_EXHAUSTED, full, RemoteFailure::NoSpace, full);
+        check(Code::RESOURCE_EXHAUSTED, full, RemoteFailure::Unknown, full);
+        let busy = "etcdserver: too many requests";
+        check(Code::RESOURCE_EXHAUSTED, busy, RemoteFailure::Unavailable, busy);
         let large = "etcdserver: request is too large";
         check(Code::INVALID_ARGUMENT, large, RemoteFailure::Rejected, large);
+        check(
+            Code::RESOURCE_EXHAUSTED,
+            "grpc: received message larger than max (3000000 vs. 2097152)",
+            RemoteFailure::Rejected,
+            "rpc error: code = ResourceExhausted desc = grpc: received message larger than max (3000000 vs. 2097152)",
+        );
         let late = "context deadline exceeded";
         check(Code::DEADLINE_EXCEEDED, late, RemoteFailure::Unknown, late);
         let text = "rpc error: code = Unavailable desc = broken";

@@ -1,4 +1,4 @@
-//! List and watch: what keeps the replica up to date.
+//! List and watch: the requests that keep the replica up to date.
 //!
 //! The watch is on all keys of etcd, not only on those of the store. So each revision is seen as an event, and the replica
 //! reaches every revision that a linearizable read returns. A watch on the prefix would have to rely on progress
@@ -218,12 +218,12 @@ impl Follower {
                 };
             }
             changes.extend(response.events.into_iter().filter_map(change));
-            // A large response comes in fragments; a revision must not be torn apart.
-            if response.fragment {
-                continue;
-            }
-            if let Some(last) = changes.last().map(RemoteChange::revision) {
-                self.replica.apply(std::mem::take(&mut changes), last);
+            let complete = match response.fragment {
+                true => take_complete(&mut changes),
+                false => std::mem::take(&mut changes),
+            };
+            if let Some(last) = complete.last().map(RemoteChange::revision) {
+                self.replica.apply(complete, last);
             }
         }
     }
@@ -233,6 +233,15 @@ impl Follower {
 fn compacted_revision(kv: &KeyValue) -> i64 {
     let text = std::str::from_utf8(&kv.value).unwrap_or_default();
     text.parse::<i64>().unwrap_or_default().max(1)
+}
+
+/// Takes the changes of all revisions but the last, whose other changes may be in the next fragment. After a reconnect etcd
+/// sends up to a thousand revisions as the fragments of one response; they are not held until its end.
+fn take_complete(changes: &mut Vec<RemoteChange>) -> Vec<RemoteChange> {
+    let last = changes.last().map(RemoteChange::revision);
+    let is_before = |change: &RemoteChange| Some(change.revision()) < last;
+    let rest = changes.split_off(changes.partition_point(is_before));
+    std::mem::replace(changes, rest)
 }
 
 /// How long a page may take.
@@ -272,6 +281,31 @@ async fn wait(pause: &mut Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn check_complete(revisions: &[u64], complete: &[u64], rest: &[u64]) {
+        let delete = |revision: &u64| RemoteChange::Delete {
+            key: Bytes::new(),
+            revision: Revision::new(*revision),
+        };
+        let mut changes: Vec<_> = revisions.iter().map(delete).collect();
+        let taken = take_complete(&mut changes);
+        let revisions = |changes: &[RemoteChange]| -> Vec<u64> {
+            changes.iter().map(|change| change.revision().get()).collect()
+        };
+        assert_eq!(
+            (revisions(&taken), revisions(&changes)),
+            (complete.to_vec(), rest.to_vec())
+        );
+    }
+
+    /// OC11
+    #[test]
+    fn a_fragment_ends_the_revisions_before_its_last_one() {
+        check_complete(&[4, 5, 5, 6, 7, 7], &[4, 5, 5, 6], &[7, 7]);
+        check_complete(&[7, 7], &[], &[7, 7]);
+        check_complete(&[], &[], &[]);
+    }
 
     #[test]
     fn a_prefix_ends_before_the_next_key_without_it() {

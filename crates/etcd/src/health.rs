@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use setpoint_store::{Error, RemoteFailure};
+use setpoint_store::{Error, RemoteFailure, Replica};
 
 use crate::{
     client::Client,
@@ -49,10 +49,11 @@ impl Health {
     }
 }
 
-/// Probes the cluster for ever: a linearizable read, which needs a quorum, and the alarms.
-pub(crate) async fn run(client: Arc<Client>, health: Arc<Health>, key: Bytes) {
+/// Probes the cluster for ever: a linearizable read, which needs a quorum and must not be older than the replica, and the
+/// alarms.
+pub(crate) async fn run(client: Arc<Client>, (replica, health): (Arc<Replica>, Arc<Health>), key: Bytes) {
     loop {
-        let probed = tokio::time::timeout(PROBE_TIMEOUT, probe(&client, &key)).await;
+        let probed = tokio::time::timeout(PROBE_TIMEOUT, probe(&client, &replica, &key)).await;
         match probed.unwrap_or_else(|_| Err(unavailable("context deadline exceeded"))) {
             Ok(()) => health.recover(),
             Err(error) => health.fail(&error),
@@ -61,8 +62,10 @@ pub(crate) async fn run(client: Arc<Client>, health: Arc<Health>, key: Bytes) {
     }
 }
 
-async fn probe(client: &Client, key: &Bytes) -> Result<(), Error> {
-    confirm::read_revision(client, key).await?;
+async fn probe(client: &Client, replica: &Replica, key: &Bytes) -> Result<(), Error> {
+    let known = replica.revision();
+    let revision = confirm::read_revision(client, key).await?;
+    confirm::check_order(known, revision, RemoteFailure::Unavailable)?;
     let response = client
         .read::<_, AlarmResponse>(
             "etcdserverpb.Maintenance/Alarm",

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use setpoint_grpc::Status;
+use setpoint_grpc::{Code, Status};
 use setpoint_store::{Millis, Replica};
 use tokio::sync::Mutex;
 
@@ -43,8 +43,14 @@ impl Leases {
         }
     }
 
-    /// A lease that ends after `ttl`, and not much later.
+    /// A lease that ends after `ttl`, and not much later. Takes no longer than one request, however many callers wait for a
+    /// lease: otherwise each would wait for the timeouts of those before it.
     pub(crate) async fn lease(&self, client: &Client, ttl: Duration) -> Result<i64, Status> {
+        let leased = tokio::time::timeout(client.timeout, self.reuse_or_grant(client, ttl)).await;
+        leased.unwrap_or_else(|_| Err(Status::new(Code::DEADLINE_EXCEEDED, "context deadline exceeded")))
+    }
+
+    async fn reuse_or_grant(&self, client: &Client, ttl: Duration) -> Result<i64, Status> {
         let mut last = self.last.lock().await;
         let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let now = self.replica.now();
@@ -89,7 +95,11 @@ fn reuse(ttl: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use setpoint_store::conformance::ManualClock;
+    use setpoint_store::{Error, RemoteFuture, RemoteLog, RemoteOutcome, RemoteTxn, Revision, Store};
+
     use super::*;
+    use crate::config::{EtcdConfig, TlsFiles};
 
     const HOUR: u64 = 3_600_000;
 
@@ -112,5 +122,54 @@ mod tests {
         check(60_000, HOUR, 1, false);
         check(1, HOUR, MAX_KEYS, false);
         check(0, HOUR / 2, 1, false);
+    }
+
+    /// A remote log without a cluster.
+    #[derive(Debug)]
+    struct NoCluster;
+
+    impl RemoteLog for NoCluster {
+        fn propose(&self, _: RemoteTxn) -> RemoteFuture<'_, RemoteOutcome> {
+            Box::pin(async { Err(Error::Closed) })
+        }
+
+        fn confirmed_revision(&self) -> RemoteFuture<'_, Revision> {
+            Box::pin(async { Err(Error::Closed) })
+        }
+
+        fn check_health(&self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn close(&self) -> RemoteFuture<'_, ()> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    fn replica() -> Arc<Replica> {
+        let mut replica = None;
+        let started = Store::replicated(ManualClock::default().config(), |created| {
+            replica = Some(created);
+            Ok(Arc::new(NoCluster))
+        });
+        started.unwrap();
+        replica.unwrap()
+    }
+
+    #[test]
+    fn a_caller_does_not_wait_for_the_timeouts_of_the_callers_before_it() {
+        let servers = ["http://127.0.0.1:1".to_owned()];
+        let mut config = EtcdConfig::new(&servers, &TlsFiles::default()).unwrap();
+        config.request_timeout = Duration::from_millis(1);
+        let (leases, client) = (Leases::new(replica()), Client::new(&config));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let _granting = leases.last.lock().await;
+            let waited = leases.lease(&client, Duration::from_secs(60));
+            assert_eq!(waited.await.unwrap_err().code, Code::DEADLINE_EXCEEDED);
+        });
     }
 }

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use setpoint_grpc::{Code, Status};
 use setpoint_store::{
-    Error, RemoteCompare, RemoteCondition, RemoteEntry, RemoteOp, RemoteOutcome, RemoteTxn, Revision,
+    Error, RemoteCompare, RemoteCondition, RemoteEntry, RemoteFailure, RemoteOp, RemoteOutcome, RemoteTxn,
+    Replica, Revision,
 };
 
 use crate::{
     client::Client,
-    failure,
+    confirm, failure,
     follow::prefix_end,
     lease::Leases,
     proto::{
@@ -17,12 +18,13 @@ use crate::{
     },
 };
 
-/// Executes a transaction once.
+/// Executes a transaction once. Its outcome is not known if etcd's revisions went back: the replica does not show it.
 pub(crate) async fn propose(
     client: &Client,
-    leases: &Leases,
+    (leases, replica): (&Leases, &Replica),
     txn: RemoteTxn,
 ) -> Result<RemoteOutcome, Error> {
+    let known = replica.revision();
     let mut sent = send(client, leases, &txn).await;
     if let Err(status) = &sent
         && is_lease_gone(status)
@@ -32,6 +34,7 @@ pub(crate) async fn propose(
     }
     let response = sent.map_err(|status| failure::of_write(&status))?;
     let revision = revision(response.header.map_or(0, |header| header.revision));
+    confirm::check_order(known, revision, RemoteFailure::Unknown)?;
     if response.succeeded {
         return Ok(RemoteOutcome::Committed { revision });
     }
@@ -45,7 +48,7 @@ pub(crate) async fn propose(
         (!compare.condition.holds(modified)).then_some((index, current))
     });
     let (index, current) = failed.ok_or_else(|| Error::Remote {
-        failure: setpoint_store::RemoteFailure::Unavailable,
+        failure: RemoteFailure::Unavailable,
         message: "etcd rejected a transaction whose compares hold".to_owned(),
     })?;
     Ok(RemoteOutcome::Rejected {
@@ -94,10 +97,7 @@ async fn encode_op(client: &Client, leases: &Leases, op: &RemoteOp) -> Result<Re
         RemoteOp::Put { key, value, ttl } => {
             let lease = match ttl {
                 // Without a lease nothing is sent.
-                Some(ttl) => leases.lease(client, *ttl).await.map_err(|status| Status {
-                    unsent: true,
-                    ..status
-                })?,
+                Some(ttl) => leases.lease(client, *ttl).await.map_err(Status::into_unsent)?,
                 None => 0,
             };
             let put = PutRequest {

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
-use crate::frame::{self, FrameReader};
+use crate::frame;
 use crate::request_body::RequestBody;
-use crate::{Code, Endpoint, MessageSender, MessageStream, Status};
+use crate::{Code, Endpoint, MessageSender, MessageStream, Status, unary_response};
 
 /// Headers that are sent with a call.
 pub type Metadata = Vec<(HeaderName, HeaderValue)>;
@@ -45,7 +45,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a server may send ahead of what was read, by stream and in all.
+/// Bytes that a server may send before they are read, by stream and in all.
 const WINDOW_BYTES: u32 = 4 << 20;
 
 /// Messages to the server that may be queued on one stream.
@@ -72,14 +72,14 @@ impl Channel {
         metadata: Metadata,
     ) -> Result<A, Status> {
         let encoded = frame::encode(&request.encode_to_vec());
-        let body = match tokio::time::timeout(timeout, self.call(method, encoded, metadata)).await {
-            Ok(body) => body?,
-            Err(_) => {
-                let message = "context deadline exceeded";
-                return Err(Status::new(Code::DEADLINE_EXCEEDED, message));
-            }
-        };
-        A::decode(body).map_err(|error| Status::new(Code::INTERNAL, error.to_string()))
+        let deadline = Instant::now() + timeout;
+        let sender = timeout_at(deadline, self.sender()).await;
+        // Without a connection the call was not sent.
+        let sender = sender.unwrap_or_else(|_| Err(deadline_exceeded().into_unsent()))?;
+        let call = self.call(sender, (method, metadata), encoded);
+        let called = timeout_at(deadline, call).await;
+        let message = called.unwrap_or_else(|_| Err(deadline_exceeded()))?;
+        A::decode(message).map_err(|error| Status::new(Code::INTERNAL, error.to_string()))
     }
 
     /// Calls a method that responds with a stream of messages.
@@ -116,33 +116,30 @@ impl Channel {
         body: RequestBody,
         metadata: Metadata,
     ) -> Result<MessageStream, Status> {
-        let response = self.send(method, body, metadata).await?;
+        let sender = self.sender().await?;
+        let response = self.send(sender, (method, metadata), body).await?;
         Status::from_headers(response.headers()).map_or(Ok(()), Status::into_result)?;
         Ok(MessageStream::new(response.into_body()))
     }
 
     /// The message of a unary response.
-    async fn call(&self, method: &str, request: Bytes, metadata: Metadata) -> Result<Bytes, Status> {
+    async fn call(
+        &self,
+        sender: SendRequest<RequestBody>,
+        target: (&str, Metadata),
+        request: Bytes,
+    ) -> Result<Bytes, Status> {
         let body = RequestBody::Single(Some(request));
-        let response = self.send(method, body, metadata).await?;
+        let response = self.send(sender, target, body).await?;
         Status::from_headers(response.headers()).map_or(Ok(()), Status::into_result)?;
-        let collected = response.into_body().collect().await.map_err(Status::broken)?;
-        let trailers = collected.trailers().cloned().unwrap_or_default();
-        Status::from_headers(&trailers)
-            .ok_or_else(|| Status::new(Code::UNAVAILABLE, "the response has no gRPC status"))?
-            .into_result()?;
-        let mut frames = FrameReader::default();
-        frames.push(&collected.to_bytes());
-        frames
-            .next_frame()?
-            .ok_or_else(|| Status::new(Code::INTERNAL, "the response has no message"))
+        unary_response::read_message(response.into_body(), Status::broken).await
     }
 
     async fn send(
         &self,
-        method: &str,
+        mut sender: SendRequest<RequestBody>,
+        (method, metadata): (&str, Metadata),
         body: RequestBody,
-        metadata: Metadata,
     ) -> Result<Response<Incoming>, Status> {
         let scheme = self.endpoint.scheme();
         let mut request = Request::post(format!("{scheme}://localhost/{method}"))
@@ -151,7 +148,6 @@ impl Channel {
             .body(body)
             .map_err(|error| Status::new(Code::INTERNAL, error.to_string()))?;
         request.headers_mut().extend(metadata);
-        let mut sender = self.sender().await?;
         sender.send_request(request).await.map_err(Status::broken)
     }
 
@@ -191,5 +187,30 @@ impl Channel {
             sender,
             _driver: driver,
         })
+    }
+}
+
+fn deadline_exceeded() -> Status {
+    Status::new(Code::DEADLINE_EXCEEDED, "context deadline exceeded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_times_out_before_there_is_a_connection_was_not_sent() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let channel = Channel::new(Endpoint::Unix("/nonexistent".into()));
+            let _connecting = channel.connection.lock().await;
+            let timeout = Duration::from_millis(1);
+            let called = channel.unary::<(), ()>("a/b", &(), timeout, Vec::new()).await;
+            let expected = deadline_exceeded().into_unsent();
+            assert_eq!(called, Err(expected));
+        });
     }
 }

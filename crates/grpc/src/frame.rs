@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::{Code, Status};
 
-/// The length of what precedes each message.
+/// The length of the flag and the length in front of each message.
 const HEADER_BYTES: usize = 5;
 
 /// The largest message that is accepted.
@@ -29,6 +29,11 @@ pub(crate) struct FrameReader {
 impl FrameReader {
     pub(crate) fn push(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);
+    }
+
+    /// Whether all received bytes were returned.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
     }
 
     /// The next message, once all of it was received.

@@ -11,6 +11,7 @@ mod frame;
 mod message_stream;
 mod request_body;
 mod status;
+mod unary_response;
 
 pub use channel::{Channel, Metadata};
 pub use endpoint::Endpoint;

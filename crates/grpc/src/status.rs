@@ -65,10 +65,12 @@ impl Status {
 
     /// The status of a call that was not sent.
     pub(crate) fn unreachable(message: String) -> Self {
-        Self {
-            unsent: true,
-            ..Self::new(Code::UNAVAILABLE, message)
-        }
+        Self::new(Code::UNAVAILABLE, message).into_unsent()
+    }
+
+    /// This status, of a call that was not sent.
+    pub fn into_unsent(self) -> Self {
+        Self { unsent: true, ..self }
     }
 
     /// The status of a call whose connection broke.

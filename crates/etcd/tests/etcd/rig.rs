@@ -78,6 +78,11 @@ impl Etcd {
         }
     }
 
+    /// Removes the data of a member that was killed.
+    pub(crate) fn remove_data(&self) {
+        std::fs::remove_dir_all(self.dir.path().join("data")).unwrap();
+    }
+
     pub(crate) fn restart(&mut self) {
         self.spawn();
         self.wait_until_it_listens();

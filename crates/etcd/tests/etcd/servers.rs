@@ -200,6 +200,26 @@ fn a_value_that_cannot_be_decoded_is_reported_and_stops_nothing_else() {
 }
 
 #[test]
+fn an_engine_whose_task_panics_is_reported_and_closed() {
+    let Some(etcd) = Etcd::start(&[]) else { return };
+    let prefix = etcd.new_prefix();
+    let mut raw = config();
+    raw.codec = Arc::new(RawCodec(PlainCodec {
+        prefix: prefix.clone(),
+    }));
+    let raw = wait(setpoint_etcd::open(etcd_config(&[etcd.url()]), raw)).unwrap();
+    // The codec panics when the value arrives.
+    put(&etcd.store(config(), prefix), "a", "1");
+    eventually("the failure is reported", || {
+        raw.check_writable()
+            .is_err_and(|error| error.to_string().contains("panicked"))
+    });
+    eventually("commits are rejected", || {
+        matches!(wait(raw.commit(crate::rig::delete_txn("a"))), Err(Error::Closed))
+    });
+}
+
+#[test]
 fn the_next_server_is_used_if_one_does_not_respond() {
     let Some(etcd) = Etcd::start(&[]) else { return };
     let dead = format!("http://127.0.0.1:{}", crate::rig::free_port());
