@@ -27,24 +27,23 @@ add rule ip setpoint-host-ports output fib daddr type local jump forward
 
 /// Forwards the ports to the pod.
 pub(crate) fn add(pod: Ipv4Addr, ports: &[PortMapping]) -> Result<(), Error> {
-    let ports: Vec<_> = ports.iter().filter(|port| port.host_port != 0).collect();
-    if ports.is_empty() {
-        return Ok(());
-    }
-    let elements = ports.iter().map(|port| {
-        let (map, key) = key(port);
-        format!(
+    let elements = ports.iter().filter_map(|port| {
+        let (map, key) = key(port)?;
+        Some(format!(
             "add element ip setpoint-host-ports {map} {{ {key} : {pod} . {} }}\n",
             port.container_port
-        )
+        ))
     });
-    execute(&(TABLE.to_owned() + &elements.collect::<String>()))
+    let elements: String = elements.collect();
+    match elements.is_empty() {
+        true => Ok(()),
+        false => execute(&(TABLE.to_owned() + &elements)),
+    }
 }
 
 /// Forwards the ports no longer.
 pub(crate) fn remove(ports: &[PortMapping]) {
-    for port in ports.iter().filter(|port| port.host_port != 0) {
-        let (map, key) = key(port);
+    for (map, key) in ports.iter().filter_map(key) {
         // After a restart of the machine the element is gone already.
         execute(&format!(
             "delete element ip setpoint-host-ports {map} {{ {key} }}\n"
@@ -53,16 +52,25 @@ pub(crate) fn remove(ports: &[PortMapping]) {
     }
 }
 
-fn key(port: &PortMapping) -> (&'static str, String) {
+/// The map and the key of a port. A port of an IPv6 address is not forwarded, since pods have none: it must not become one of
+/// all IPv4 addresses.
+fn key(port: &PortMapping) -> Option<(&'static str, String)> {
+    if port.host_port == 0 {
+        return None;
+    }
     let protocol = match port.protocol.as_str() {
         "" => "tcp".to_owned(),
         protocol => protocol.to_lowercase(),
     };
     let number = port.host_port;
-    match port.host_ip.parse::<Ipv4Addr>() {
-        Ok(address) if !address.is_unspecified() => ("one", format!("{address} . {protocol} . {number}")),
-        _ => ("any", format!("{protocol} . {number}")),
-    }
+    let address = match port.host_ip.as_str() {
+        "" => Ipv4Addr::UNSPECIFIED,
+        address => address.parse().ok()?,
+    };
+    Some(match address.is_unspecified() {
+        true => ("any", format!("{protocol} . {number}")),
+        false => ("one", format!("{address} . {protocol} . {number}")),
+    })
 }
 
 fn execute(script: &str) -> Result<(), Error> {
@@ -95,21 +103,27 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(host_ip: &str, protocol: &str, expected: (&str, &str)) {
+    fn check(host_ip: &str, protocol: &str, expected: Option<(&str, &str)>) {
         let port = PortMapping {
             host_port: 80,
             container_port: 8080,
             protocol: protocol.to_owned(),
             host_ip: host_ip.to_owned(),
         };
-        let (map, key) = key(&port);
-        assert_eq!((map, key.as_str()), expected);
+        let key = key(&port);
+        assert_eq!(key.as_ref().map(|(map, key)| (*map, key.as_str())), expected);
     }
 
     #[test]
     fn a_port_of_one_address_is_in_the_map_of_addresses() {
-        check("", "tcp", ("any", "tcp . 80"));
-        check("0.0.0.0", "UDP", ("any", "udp . 80"));
-        check("192.0.2.1", "", ("one", "192.0.2.1 . tcp . 80"));
+        check("", "tcp", Some(("any", "tcp . 80")));
+        check("0.0.0.0", "UDP", Some(("any", "udp . 80")));
+        check("192.0.2.1", "", Some(("one", "192.0.2.1 . tcp . 80")));
+    }
+
+    #[test]
+    fn a_port_of_an_ipv6_address_is_not_one_of_all_ipv4_addresses() {
+        check("::1", "tcp", None);
+        check("::", "tcp", None);
     }
 }

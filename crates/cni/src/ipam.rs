@@ -1,12 +1,13 @@
 //! Addresses of pods: the next free one of the node's range, in turn, so that an address rests before it is used again.
 //!
-//! The file of leases is changed under a lock: the runtime executes plugins at the same time.
+//! The file of leases is replaced under a lock, which is a file of its own: the runtime executes plugins at the same time, and
+//! a crash leaves the old or the new leases.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,9 @@ use crate::error::Error;
 /// The leases of a node, locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    file: File,
+    /// The locked file.
+    _lock: File,
+    path: PathBuf,
     state: State,
     range: Range,
 }
@@ -54,20 +57,26 @@ impl Leases {
         std::fs::create_dir_all(directory).map_err(failed())?;
         let path = directory.join("leases.json");
         let mut options = File::options();
-        let mut file = options
-            .read(true)
+        let lock = options
             .write(true)
             .create(true)
             .truncate(false)
-            .open(path)
+            .open(directory.join("leases.lock"))
             .map_err(failed())?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed())?;
-        // A file that was cut by a crash is empty or not valid: pods that run keep their routes, so none of their
-        // addresses works for a second pod, which then fails and is tried again with another one.
-        let state = serde_json::from_str(&text).unwrap_or_default();
-        Ok(Self { file, state, range })
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
+        let text = match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            text => text.map_err(failed())?,
+        };
+        // Without valid leases the pods that run keep their routes: a new pod with one of their addresses fails, and is
+        // tried again with the next address.
+        let state = serde_json::from_slice(&text).unwrap_or_default();
+        Ok(Self {
+            _lock: lock,
+            path,
+            state,
+            range,
+        })
     }
 
     /// The address of a pod: the one it has, or the next free one.
@@ -107,9 +116,11 @@ impl Leases {
     pub(crate) fn save(&mut self) -> Result<(), Error> {
         let failed = || Error::io("cannot write the leases");
         let text = serde_json::to_vec(&self.state).map_err(|error| failed()(error.into()))?;
-        self.file.rewind().map_err(failed())?;
-        self.file.write_all(&text).map_err(failed())?;
-        self.file.set_len(text.len() as u64).map_err(failed())
+        let temporary = self.path.with_extension("tmp");
+        let mut file = File::create(&temporary).map_err(failed())?;
+        file.write_all(&text).map_err(failed())?;
+        file.sync_all().map_err(failed())?;
+        std::fs::rename(temporary, &self.path).map_err(failed())
     }
 }
 
@@ -166,6 +177,18 @@ mod tests {
             assert_eq!(allocate(path, container), address);
         }
         assert_eq!(allocate(path, "g"), "no IP addresses available in range set");
+    }
+
+    #[test]
+    fn leases_are_replaced_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        allocate(directory.path(), "a");
+        let mut old = File::open(directory.path().join("leases.json")).unwrap();
+        allocate(directory.path(), "b");
+        let mut text = String::new();
+        io::Read::read_to_string(&mut old, &mut text).unwrap();
+        assert!(text.contains("\"a\"") && !text.contains("\"b\""), "{text}");
+        assert!(!directory.path().join("leases.tmp").exists());
     }
 
     #[test]

@@ -142,6 +142,15 @@ impl Netlink {
 
     /// Adds a route, or replaces the one to the same destination.
     pub(crate) fn set_route(&self, route: Route) -> io::Result<()> {
+        self.create_route(route, REPLACE)
+    }
+
+    /// Adds a route. One to the same destination is an error.
+    pub(crate) fn add_route(&self, route: Route) -> io::Result<()> {
+        self.create_route(route, EXCLUSIVE)
+    }
+
+    fn create_route(&self, route: Route, mode: u16) -> io::Result<()> {
         let bits = if route.destination.is_some() { 32 } else { 0 };
         let (scope, flags) = match route.gateway {
             Some(_) => (SCOPE_GLOBAL, ON_LINK),
@@ -149,7 +158,7 @@ impl Netlink {
         };
         let mut header = vec![INET, bits, 0, 0, TABLE_MAIN, PROTOCOL_STATIC, scope, UNICAST];
         header.extend(flags.to_ne_bytes());
-        let mut message = Message::new(NEW_ROUTE, CREATE | REPLACE, &header);
+        let mut message = Message::new(NEW_ROUTE, CREATE | mode, &header);
         let addresses = [
             (ROUTE_DESTINATION, route.destination),
             (ROUTE_GATEWAY, route.gateway),

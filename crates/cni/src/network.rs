@@ -45,7 +45,8 @@ pub(crate) fn connect(link: &PodLink<'_>) -> io::Result<Interfaces> {
     let host = netlink.link(&host_name)?;
     netlink.set_up(host.index)?;
     let pod = run_inside(link.namespace, || connect_inside(link))?;
-    netlink.set_route(Route {
+    // A route that is there belongs to another pod: it must not be replaced, or that pod's packets came to this one.
+    netlink.add_route(Route {
         destination: Some(link.address),
         interface: host.index,
         gateway: None,

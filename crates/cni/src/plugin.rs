@@ -127,6 +127,7 @@ fn add_loopback(call: &Call, config: &Config) -> Result<Value, Error> {
 fn add(call: &Call, config: &Config) -> Result<Value, Error> {
     let namespace = call.namespace()?;
     let mut leases = Leases::open(&config.data_dir, &config.subnet)?;
+    let is_new = leases.find(&call.container, &call.interface).is_none();
     let mut lease = call.lease();
     lease.ports.clone_from(&config.runtime_config.port_mappings);
     let address = leases.allocate(lease)?;
@@ -143,7 +144,8 @@ fn add(call: &Call, config: &Config) -> Result<Value, Error> {
     let interfaces = match connected {
         Ok(interfaces) => interfaces,
         Err(error) => {
-            release(call, &mut leases)?;
+            // The host ports of a new pod are added last and all at once: those that it requests are another pod's.
+            release(call, &mut leases, !is_new)?;
             return Err(error);
         }
     };
@@ -166,11 +168,12 @@ fn result(link: &network::PodLink<'_>, macs: &network::Interfaces, version: &str
 
 /// Releases the address and removes the link. A pod without either is no error: the runtime repeats the command.
 fn delete(call: &Call, config: &Config) -> Result<(), Error> {
-    release(call, &mut Leases::open(&config.data_dir, &config.subnet)?)
+    release(call, &mut Leases::open(&config.data_dir, &config.subnet)?, true)
 }
 
-fn release(call: &Call, leases: &mut Leases) -> Result<(), Error> {
-    if let Some((_, lease)) = leases.release(&call.container, &call.interface) {
+fn release(call: &Call, leases: &mut Leases, has_host_ports: bool) -> Result<(), Error> {
+    let released = leases.release(&call.container, &call.interface);
+    if let Some((_, lease)) = released.filter(|_| has_host_ports) {
         host_ports::remove(&lease.ports);
     }
     network::disconnect(&call.container, &call.interface).map_err(Error::io("cannot remove the link"))?;

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         pods_reach_each_other_and_the_node();
         a_port_of_the_node_reaches_the_pod();
         what_is_deleted_is_gone_and_can_be_deleted_again();
+        a_pod_does_not_take_over_the_address_or_the_ports_of_another();
         return ExitCode::SUCCESS;
     }
     let has_tools = ["/usr/bin/busybox", "/usr/sbin/ip", "/usr/sbin/nft"]
@@ -64,6 +65,9 @@ fn pods_reach_each_other_and_the_node() {
         "10.244.7.2/32",
         "a repeated command has the same result"
     );
+    for pod in [a, b] {
+        assert!(pod.execute("DEL", directory.path(), json!({})).status.success());
+    }
 }
 
 fn a_port_of_the_node_reaches_the_pod() {
@@ -119,6 +123,26 @@ fn what_is_deleted_is_gone_and_can_be_deleted_again() {
             .unwrap()
             .contains(&json!("1.0.0"))
     );
+}
+
+fn a_pod_does_not_take_over_the_address_or_the_ports_of_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) = (Pod::new("e"), Pod::new("f"));
+    let ports = json!([{ "hostPort": 8081, "containerPort": 80, "protocol": "tcp" }]);
+    let config = json!({ "runtimeConfig": { "portMappings": ports } });
+    let added = first.add(directory.path(), config.clone());
+    let taken = second.execute("ADD", directory.path(), config);
+    assert!(!taken.status.success(), "{taken:?}");
+    let listed = run(&["nft", "list", "table", "ip", "setpoint-host-ports"]);
+    assert!(
+        String::from_utf8_lossy(&listed.stdout).contains("8081"),
+        "{listed:?}"
+    );
+    std::fs::remove_file(directory.path().join("leases.json")).unwrap();
+    let taken = second.execute("ADD", directory.path(), json!({}));
+    assert!(!taken.status.success(), "{taken:?}");
+    let next = second.add(directory.path(), json!({}));
+    assert_ne!(address(&next), address(&added));
 }
 
 struct Pod {

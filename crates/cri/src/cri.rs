@@ -152,6 +152,11 @@ impl PodIndex {
         self.entries.lock().remove(id);
     }
 
+    /// Removes a sandbox with its containers, which the runtime has removed together.
+    pub(crate) fn remove_sandbox(&self, sandbox: &str) {
+        self.entries.lock().retain(|_, entry| entry.sandbox != sandbox);
+    }
+
     pub(crate) fn find(&self, id: &str) -> Option<PodEntry> {
         self.entries.lock().get(id).cloned()
     }
@@ -165,4 +170,21 @@ impl PodIndex {
 /// The time of a number of nanoseconds since the Unix epoch, which is what CRI has.
 pub(crate) fn time(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_sandbox_takes_its_containers_out_of_the_index() {
+        let pods = PodIndex::default();
+        for (id, uid, sandbox) in [("s1", "a", "s1"), ("c1", "a", "s1"), ("s2", "b", "s2")] {
+            pods.insert(id, uid, sandbox);
+        }
+        pods.remove_sandbox("s1");
+        assert_eq!(pods.uid("c1"), None);
+        assert_eq!(pods.uid("s2").as_deref(), Some("b"));
+        assert_eq!(pods.entries.lock().len(), 1);
+    }
 }

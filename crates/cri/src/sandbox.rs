@@ -45,7 +45,9 @@ impl SandboxService for Cri {
         Box::pin(async move {
             let removed: Result<Empty, _> =
                 self.runtime("RemovePodSandbox", &request, ErrorKind::Other).await;
-            self.pods.remove(&request.pod_sandbox_id);
+            if removed.is_ok() {
+                self.pods.remove_sandbox(&request.pod_sandbox_id);
+            }
             ignore_absent(removed)
         })
     }

@@ -124,15 +124,30 @@ impl Cri {
             .runtime("PodSandboxStatus", &request, ErrorKind::Other)
             .await?;
         let info = response.info.get("info").map_or("{}", String::as_str);
-        let info: SandboxInfo =
-            serde_json::from_str(info).map_err(|error| Error::new(ErrorKind::Other, error.to_string()))?;
-        let namespaces = info.runtime_spec.linux.namespaces;
-        let network = namespaces
-            .into_iter()
-            .find(|namespace| namespace.r#type == "network");
-        Ok(network
-            .map(|namespace| namespace.path)
-            .filter(|path| !path.as_os_str().is_empty()))
+        parse_network_namespace(info)
+    }
+}
+
+/// The path of the network namespace in the verbose status of a sandbox; `None` with the host's network. A status that does
+/// not tell is an error: the client of a pod must not reach the ports of the host.
+fn parse_network_namespace(info: &str) -> Result<Option<PathBuf>, Error> {
+    let info: SandboxInfo =
+        serde_json::from_str(info).map_err(|error| Error::new(ErrorKind::Other, error.to_string()))?;
+    let unknown = || {
+        let message = "the runtime does not report the network namespace of the sandbox";
+        Error::new(ErrorKind::Other, message)
+    };
+    let namespaces = info.runtime_spec.linux.namespaces;
+    if namespaces.is_empty() {
+        return Err(unknown());
+    }
+    let network = namespaces
+        .into_iter()
+        .find(|namespace| namespace.r#type == "network");
+    match network.map(|namespace| namespace.path) {
+        None => Ok(None),
+        Some(path) if path.as_os_str().is_empty() => Err(unknown()),
+        Some(path) => Ok(Some(path)),
     }
 }
 
@@ -166,4 +181,31 @@ struct NamespaceSpec {
 fn whole_seconds(duration: Duration) -> i64 {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(info: &str, expected: Result<Option<&str>, &str>) {
+        let found = parse_network_namespace(info).map_err(|error| error.message);
+        let expected = expected
+            .map(|path| path.map(PathBuf::from))
+            .map_err(str::to_owned);
+        assert_eq!(found, expected, "{info}");
+    }
+
+    #[test]
+    fn a_sandbox_without_a_known_network_namespace_is_not_one_with_the_hosts_network() {
+        let spec = |namespaces: &str| {
+            format!(r#"{{"pid":7,"runtimeSpec":{{"linux":{{"namespaces":{namespaces}}}}}}}"#)
+        };
+        let path = r#"[{"type":"pid"},{"type":"network","path":"/run/netns/a"}]"#;
+        check(&spec(path), Ok(Some("/run/netns/a")));
+        check(&spec(r#"[{"type":"pid"}]"#), Ok(None));
+        let unknown = "the runtime does not report the network namespace of the sandbox";
+        check("{}", Err(unknown));
+        check(&spec(r#"[{"type":"network"}]"#), Err(unknown));
+    }
 }

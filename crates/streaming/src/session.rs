@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::PollSender;
 
 /// Frames that wait to be sent. A writer waits while the queue is full.
@@ -170,9 +170,19 @@ pub(crate) struct ChannelEnd {
     sender: FrameSender,
     channel: u32,
     is_finished: Arc<AtomicBool>,
+    /// By which the channel counts as open until it is ended.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl ChannelEnd {
+    /// The same, which holds a permit until it is dropped.
+    pub(crate) fn holding(self, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            _permit: Some(permit),
+            ..self
+        }
+    }
+
     pub(crate) async fn finish(self) {
         if !self.is_finished.swap(true, Ordering::AcqRel) {
             send(&self.sender, OutgoingFrame::Finish(self.channel)).await;
@@ -201,6 +211,7 @@ impl ChannelWriter {
             sender: sender.clone(),
             channel,
             is_finished,
+            _permit: None,
         };
         (writer, end)
     }

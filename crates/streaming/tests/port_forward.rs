@@ -123,6 +123,32 @@ async fn a_stream_without_a_port_or_of_another_type_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn streams_on_which_the_client_sends_nothing_are_limited_too() {
+    let (client, _served) = start(&spdy(), &[]);
+    let mut client = Spdy::new(client);
+    for number in 0..1001_u32 {
+        let id = number.to_string();
+        let headers = [
+            ("streamtype", "error"),
+            ("port", "80"),
+            ("requestid", id.as_str()),
+        ];
+        client.open_with(2 * number + 1, &headers, true).await;
+        let expected = match number {
+            1000 => Frame::Reset(2001),
+            _ => Frame::Reply(2 * number + 1),
+        };
+        assert_eq!(within(client.receive()).await, expected);
+    }
+    // Those that were not completed in time make room.
+    for _ in 0..2000 {
+        within(client.receive()).await;
+    }
+    client.open(2003, &stream("error", "80", "x")).await;
+    assert_eq!(within(client.receive()).await, Frame::Reply(2003));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pair_that_is_not_completed_gets_an_error() {
     let (client, _served) = start(&spdy(), &[]);
     let mut client = Spdy::new(client);

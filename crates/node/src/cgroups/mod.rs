@@ -50,6 +50,8 @@ pub(crate) struct CgroupManager {
     root: PathBuf,
     /// The CPU requests of the burstable pods in thousandths, by uid: the weight of their class is that of the sum.
     burstable: Mutex<HashMap<String, i64>>,
+    /// The uids of pods whose cgroup may lack limits, since not all could be written.
+    incomplete: Mutex<BTreeSet<String>>,
 }
 
 // === impl CgroupManager ===
@@ -71,6 +73,7 @@ impl CgroupManager {
             hierarchies,
             root: PathBuf::from(root.trim_matches('/')),
             burstable: Mutex::default(),
+            incomplete: Mutex::default(),
         }
     }
 
@@ -91,16 +94,20 @@ impl CgroupManager {
         self.create(&self.root.join(BURSTABLE), &least)
     }
 
-    /// Creates the cgroup of a pod with its limits, unless it exists.
+    /// Creates the cgroup of a pod with its limits, unless it exists with all of them.
     pub(crate) fn ensure(&self, pod: &v1::Pod, node: &NodeFacts) -> io::Result<()> {
         let cgroup = cgroup_parent(pod, node);
         let cgroup = Path::new(cgroup.trim_start_matches('/'));
         self.add(pod);
         let exists = |hierarchy: &Hierarchy| hierarchy.path.join(cgroup).is_dir();
-        if self.limiting().all(exists) {
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        if self.limiting().all(exists) && !self.incomplete.lock().contains(uid) {
             return Ok(());
         }
-        self.create(cgroup, &CgroupLimits::of_pod(pod))
+        self.incomplete.lock().insert(uid.to_owned());
+        self.create(cgroup, &CgroupLimits::of_pod(pod))?;
+        self.incomplete.lock().remove(uid);
+        Ok(())
     }
 
     /// Changes the limits of a pod's cgroup.
@@ -131,6 +138,7 @@ impl CgroupManager {
         if self.burstable.lock().remove(uid).is_some() {
             self.update_burstable();
         }
+        self.incomplete.lock().remove(uid);
         let mut delay = REMOVE_DELAY;
         for _ in 0..REMOVE_TRIES {
             let Err(error) = self.try_remove(uid) else {
@@ -169,7 +177,12 @@ impl CgroupManager {
     }
 
     fn update_burstable(&self) {
-        let sum: i64 = self.burstable.lock().values().sum();
+        let sum = self
+            .burstable
+            .lock()
+            .values()
+            .copied()
+            .fold(0, i64::saturating_add);
         let limits = CgroupLimits {
             cpu_shares: Some(cpu_shares(sum)),
             ..CgroupLimits::default()

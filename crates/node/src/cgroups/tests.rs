@@ -101,3 +101,18 @@ async fn a_removed_pod_leaves_no_cgroup_in_any_hierarchy() {
     assert_eq!(manager.pods(), BTreeSet::new());
     assert!(!directory.path().join("unified/kubepods/burstable/poda").exists());
 }
+
+#[test]
+fn limits_that_could_not_be_written_are_written_by_the_next_attempt() {
+    let directory = tempfile::tempdir().unwrap();
+    let manager = manager(&directory);
+    let obstacle = directory
+        .path()
+        .join("memory/kubepods/burstable/podu1/memory.limit_in_bytes");
+    fs::create_dir_all(&obstacle).unwrap();
+    assert!(manager.ensure(&pod("u1", "1"), &node()).is_err());
+    fs::remove_dir(&obstacle).unwrap();
+    manager.ensure(&pod("u1", "1"), &node()).unwrap();
+    let limit = "memory/kubepods/burstable/podu1/memory.limit_in_bytes";
+    check(&directory, limit, Some("67108864"));
+}

@@ -126,7 +126,7 @@ pub(crate) fn resource_value(
         .map_or(if name == "cpu" { 1000 } else { 1 }, number)
         .max(1);
     let amount = amount.map_or(0, number);
-    Ok(((amount + divisor - 1) / divisor).to_string())
+    Ok((amount / divisor + i64::from(amount % divisor > 0)).to_string())
 }
 
 fn quantity(text: &str) -> Option<Quantity> {

@@ -17,6 +17,14 @@ pub fn pod_directory(root: &Path, uid: &str) -> PathBuf {
     root.join("pods").join(uid)
 }
 
+/// Creates the directory of a pod. Only root may enter it: volumes below it are open to every user, and tokens to those of
+/// the containers.
+pub(crate) fn create_pod_directory(root: &Path, uid: &str) -> io::Result<()> {
+    let directory = pod_directory(root, uid);
+    std::fs::create_dir_all(&directory)?;
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o750))
+}
+
 /// The hosts file of a pod.
 pub fn hosts_path(root: &Path, uid: &str) -> PathBuf {
     pod_directory(root, uid).join("etc-hosts")
@@ -33,7 +41,7 @@ pub fn termination_message_path(root: &Path, uid: &str, container: &str, attempt
 pub fn prepare_pod(pod: &v1::Pod, node: &NodeFacts, addresses: &[IpAddr]) -> io::Result<()> {
     let spec = spec(pod);
     let [_, _, uid] = identity(pod);
-    std::fs::create_dir_all(pod_directory(&node.root, uid))?;
+    create_pod_directory(&node.root, uid)?;
     std::fs::create_dir_all(sandbox::log_directory(pod, node))?;
     let aliases = spec.host_aliases.as_deref().unwrap_or_default();
     let content = match spec.host_network {
@@ -64,4 +72,17 @@ pub fn prepare_container(
 fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     std::fs::write(path, content)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_pod_is_closed_to_other_users_of_the_node() {
+        let root = tempfile::tempdir().unwrap();
+        create_pod_directory(root.path(), "u").unwrap();
+        let metadata = std::fs::metadata(pod_directory(root.path(), "u")).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o750);
+    }
 }

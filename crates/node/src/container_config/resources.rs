@@ -50,14 +50,14 @@ pub fn container_resources(pod: &v1::Pod, container: &v1::Container, node: &Node
 
 /// The weight of an amount of CPU.
 pub(crate) fn cpu_shares(milli_cpu: i64) -> i64 {
-    (milli_cpu * SHARES_PER_CPU / 1000).clamp(MIN_CPU_SHARES, MAX_CPU_SHARES)
+    (milli_cpu.saturating_mul(SHARES_PER_CPU) / 1000).clamp(MIN_CPU_SHARES, MAX_CPU_SHARES)
 }
 
 /// The CPU time per period; 0, no limit, for none.
 pub(crate) fn cpu_quota(milli_cpu: i64) -> i64 {
     match milli_cpu {
         0 => 0,
-        _ => (milli_cpu * CPU_PERIOD / 1000).max(MIN_CPU_QUOTA),
+        _ => (milli_cpu.saturating_mul(CPU_PERIOD) / 1000).max(MIN_CPU_QUOTA),
     }
 }
 
@@ -75,7 +75,7 @@ fn oom_score(pod: &v1::Pod, container: &v1::Container, memory_capacity: i64) -> 
         QosClass::BestEffort => return BEST_EFFORT_OOM_SCORE,
         QosClass::Burstable => {}
     }
-    let score = |request: i64| 1000 - (1000 * request) / memory_capacity.max(1);
+    let score = |request: i64| 1000 - request.saturating_mul(1000) / memory_capacity.max(1);
     let mut adjustment = score(memory_request(container));
     if container.restart_policy.as_deref() == Some("Always") {
         let least = spec(pod).containers.iter().map(memory_request).min().unwrap_or(0);

@@ -21,6 +21,12 @@ pub fn sandbox_config(pod: &v1::Pod, node: &NodeFacts) -> Result<SandboxConfig, 
     let [name, namespace, uid] = identity(pod);
     let context = spec.security_context.clone().unwrap_or_default();
     let namespaces = security::namespaces(&spec);
+    if !namespaces.host_users {
+        // The pod must not run with the users of the host instead.
+        return Err(ConfigError(
+            "RuntimeClass handler \"\" does not support user namespaces".to_owned(),
+        ));
+    }
     let hostname = match namespaces.host_network {
         true => String::new(),
         false => kernel_hostname(pod, node)?,

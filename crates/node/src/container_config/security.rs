@@ -38,6 +38,11 @@ pub(super) fn container_security(request: &ContainerRequest<'_>) -> Result<Secur
     if own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true) {
         verify_non_root(request, user)?;
     }
+    check_app_armor(
+        own.app_armor_profile
+            .as_ref()
+            .or(of_pod.app_armor_profile.as_ref()),
+    )?;
     let unmasked = own.proc_mount.as_deref() == Some("Unmasked");
     let paths = |all: &[&str]| match unmasked {
         true => Vec::new(),
@@ -114,6 +119,19 @@ fn verify_non_root(request: &ContainerRequest<'_>, user: Option<i64>) -> Result<
         (None, _) => return Ok(()),
     };
     Err(ConfigError(message))
+}
+
+/// Rejects a profile of the node, which the container would run without. The runtime's own is in force by default.
+fn check_app_armor(profile: Option<&v1::AppArmorProfile>) -> Result<(), ConfigError> {
+    match profile.filter(|profile| profile.type_ == "Localhost") {
+        None => Ok(()),
+        Some(profile) => {
+            let name = profile.localhost_profile.as_deref().unwrap_or_default();
+            Err(ConfigError(format!(
+                "Cannot enforce AppArmor: profiles of the node are not supported: {name:?}"
+            )))
+        }
+    }
 }
 
 fn seccomp(profile: Option<&v1::SeccompProfile>, node: &NodeFacts) -> Result<SeccompProfile, ConfigError> {

@@ -627,3 +627,45 @@ fn the_hosts_file_has_the_pod_and_its_aliases() {
         "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n"
     );
 }
+
+#[test]
+fn isolation_that_the_node_does_not_have_is_an_error() {
+    let users = pod(json!({ "hostUsers": false }), json!({}));
+    let error = sandbox_config(&users, &node()).unwrap_err().0;
+    assert_eq!(
+        error,
+        "RuntimeClass handler \"\" does not support user namespaces"
+    );
+    let profile = |kind: &str| {
+        let profile = json!({ "type": kind, "localhostProfile": "strict" });
+        pod(
+            json!({ "securityContext": { "appArmorProfile": profile } }),
+            json!({}),
+        )
+    };
+    let request = Request::default();
+    assert_eq!(
+        request.config(&profile("Localhost")).unwrap_err(),
+        "Cannot enforce AppArmor: profiles of the node are not supported: \"strict\""
+    );
+    assert!(request.config(&profile("RuntimeDefault")).is_ok());
+}
+
+#[test]
+fn the_largest_amounts_of_resources_do_not_overflow() {
+    let most = i64::MAX.to_string();
+    let resource = |name: &str| json!({ "resourceFieldRef": { "resource": name, "divisor": "2" } });
+    let container = json!({
+        "resources": { "limits": { "cpu": most, "memory": most }, "requests": { "memory": "1000P" } },
+        "env": [{ "name": "MEMORY", "valueFrom": resource("limits.memory") }],
+    });
+    let config = config(&pod(json!({}), container));
+    assert!(
+        config
+            .env
+            .contains(&("MEMORY".to_owned(), (1_u64 << 62).to_string()))
+    );
+    assert_eq!(config.resources.cpu_shares, 262_144);
+    assert!(config.resources.cpu_quota > 0);
+    assert!((2..1000).contains(&config.resources.oom_score_adj));
+}

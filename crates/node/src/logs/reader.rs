@@ -262,7 +262,8 @@ impl FollowedFile {
             if count == 0 {
                 return Ok(());
             }
-            if keep_last && !line.ends_with(b"\n") {
+            let is_unfinished = !line.ends_with(b"\n") && (count as u64) < MAX_LINE_BYTES;
+            if keep_last && is_unfinished {
                 let back = SeekFrom::Current(-(count as i64));
                 self.file.seek(back).await.map_err(EndReason::Failed)?;
                 return Ok(());

@@ -7,11 +7,34 @@ use k8s_openapi::api::core::v1;
 use parking_lot::Mutex;
 use setpoint_api::Quantity;
 
-use super::bound_pod::BoundPod;
+use super::bound_pod::{BoundPod, ContainerKind, is_sidecar};
 use super::record::PodFailure;
 use super::resize::ResizeState;
 use crate::config::Machine;
 use crate::container_config::pod_resources::pod_requests;
+
+/// Kernel parameters that a pod may set (upstream: `SafeSysctlAllowlist`), and the namespace that they belong to.
+const SAFE_SYSCTLS: [(&str, SysctlNamespace); 12] = [
+    ("kernel.shm_rmid_forced", SysctlNamespace::Ipc),
+    ("net.ipv4.ip_local_port_range", SysctlNamespace::Net),
+    ("net.ipv4.ip_local_reserved_ports", SysctlNamespace::Net),
+    ("net.ipv4.ip_unprivileged_port_start", SysctlNamespace::Net),
+    ("net.ipv4.ping_group_range", SysctlNamespace::Net),
+    ("net.ipv4.tcp_fin_timeout", SysctlNamespace::Net),
+    ("net.ipv4.tcp_keepalive_intvl", SysctlNamespace::Net),
+    ("net.ipv4.tcp_keepalive_probes", SysctlNamespace::Net),
+    ("net.ipv4.tcp_keepalive_time", SysctlNamespace::Net),
+    ("net.ipv4.tcp_rmem", SysctlNamespace::Net),
+    ("net.ipv4.tcp_syncookies", SysctlNamespace::Net),
+    ("net.ipv4.tcp_wmem", SysctlNamespace::Net),
+];
+
+/// The namespace of a kernel parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SysctlNamespace {
+    Ipc,
+    Net,
+}
 
 /// The pods that are admitted to each node of the agent.
 #[derive(Debug, Default)]
@@ -50,6 +73,7 @@ impl Admission {
         if node.pods.contains_key(pod.uid()) {
             return Ok(());
         }
+        check_sysctls(pod.spec())?;
         let demand = demand(pod);
         node.check(&demand, machine)?;
         node.add(pod.uid(), demand);
@@ -151,6 +175,44 @@ impl HostPort {
     }
 }
 
+/// Rejects a pod with kernel parameters that are not safe, or that are the host's with its namespaces.
+fn check_sysctls(spec: &v1::PodSpec) -> Result<(), PodFailure> {
+    let context = spec.security_context.as_ref();
+    let sysctls = context.and_then(|context| context.sysctls.as_ref());
+    for sysctl in sysctls.into_iter().flatten() {
+        let name = normalize_sysctl(&sysctl.name);
+        let safe = SAFE_SYSCTLS.iter().find(|(safe, _)| *safe == name);
+        let reason = match safe.map(|(_, namespace)| namespace) {
+            None => "not allowlisted",
+            Some(SysctlNamespace::Ipc) if spec.host_ipc == Some(true) => "not allowed with host IPC enabled",
+            Some(SysctlNamespace::Net) if spec.host_network == Some(true) => {
+                "not allowed with host Net enabled"
+            }
+            Some(_) => continue,
+        };
+        return Err(rejection(
+            "SysctlForbidden",
+            &format!("forbidden sysctl: {name:?} {reason}"),
+        ));
+    }
+    Ok(())
+}
+
+/// The name with dots as separators. Both forms are valid; in that with slashes a dot is part of a name.
+fn normalize_sysctl(name: &str) -> String {
+    match name.find(['.', '/']) {
+        Some(at) if name[at..].starts_with('/') => {
+            let swap = |character| match character {
+                '/' => '.',
+                '.' => '/',
+                other => other,
+            };
+            name.chars().map(swap).collect()
+        }
+        _ => name.to_owned(),
+    }
+}
+
 fn rejection(reason: &str, message: &str) -> PodFailure {
     PodFailure {
         reason: reason.to_owned(),
@@ -165,9 +227,12 @@ fn demand(pod: &BoundPod) -> PodDemand {
         let amount = value(&name, amount);
         (name, amount)
     });
+    let init = pod.containers(ContainerKind::Init).iter();
+    let sidecars = init.filter(|container| is_sidecar(container));
+    let containers = sidecars.chain(pod.containers(ContainerKind::Regular));
     PodDemand {
         amounts: amounts.chain([("pods".to_owned(), 1)]).collect(),
-        ports: pod.spec().containers.iter().flat_map(host_ports).collect(),
+        ports: containers.flat_map(host_ports).collect(),
     }
 }
 
@@ -246,6 +311,49 @@ mod tests {
         check(port(80, ""), port(80, "127.0.0.1"), Err(("NodePorts", message)));
         check(port(80, "10.0.0.1"), port(80, "127.0.0.1"), Ok(()));
         check(port(80, ""), port(81, ""), Ok(()));
+    }
+
+    #[test]
+    fn a_port_of_the_host_that_a_sidecar_has_is_used_too() {
+        let ports = json!([{"containerPort": 1, "hostPort": 80}]);
+        let sidecar = json!({"name": "s", "restartPolicy": "Always", "ports": ports});
+        let first =
+            json!({"metadata": {"uid": "a"}, "spec": {"containers": [], "initContainers": [sidecar]}});
+        let first = BoundPod::new(serde_json::from_value(first).unwrap());
+        let (admission, machine) = (Admission::default(), Machine::new("n", 0));
+        assert_eq!(admission.admit(&first, &machine), Ok(()));
+        let rejected = admission
+            .admit(&pod("b", json!({"ports": ports})), &machine)
+            .unwrap_err();
+        assert_eq!(rejected.reason, "NodePorts");
+    }
+
+    #[track_caller]
+    fn check_sysctl(spec: Value, name: &str, expected: Option<&str>) {
+        let mut spec = spec;
+        spec["containers"] = json!([]);
+        spec["securityContext"] = json!({"sysctls": [{"name": name, "value": "1"}]});
+        let rejected = check_sysctls(&serde_json::from_value(spec).unwrap()).err();
+        let shown = rejected.map(|why| format!("{}: {}", why.reason, why.message));
+        assert_eq!(shown.as_deref(), expected);
+    }
+
+    #[test]
+    fn kernel_parameters_are_those_that_are_safe() {
+        check_sysctl(json!({}), "kernel.shm_rmid_forced", None);
+        check_sysctl(json!({}), "net/ipv4/tcp_syncookies", None);
+        check_sysctl(
+            json!({}),
+            "kernel.msgmax",
+            Some("SysctlForbidden: forbidden sysctl: \"kernel.msgmax\" not allowlisted"),
+        );
+        check_sysctl(
+            json!({"hostNetwork": true}),
+            "net.ipv4.tcp_rmem",
+            Some(
+                "SysctlForbidden: forbidden sysctl: \"net.ipv4.tcp_rmem\" not allowed with host Net enabled",
+            ),
+        );
     }
 
     #[track_caller]

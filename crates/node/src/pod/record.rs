@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::backoff::Backoff;
 use super::resize::{ActuatedResources, ResizeState};
 
+/// The name of the removal of a pod among the retries, which no container has.
+pub(crate) const REMOVAL: &str = "/removal";
+
 /// What the agent remembers of a pod. All of it can be found again in the runtime and in the pod's status, except the
 /// progress of work that a restart aborts.
 #[derive(Debug, Default)]
@@ -39,7 +42,8 @@ pub(crate) struct PodRecord {
     pub(crate) failure: Option<PodFailure>,
     /// The work that a task does for the pod.
     pub(crate) work: Work,
-    /// When a failed start is tried again, by the name of the container; the empty name is the sandbox.
+    /// When a failed start is tried again, by the name of the container; the empty name is the sandbox, and [`REMOVAL`] the
+    /// removal of the pod.
     pub(crate) retries: BTreeMap<String, Timestamp>,
     /// The resource version of the pod at which its status was complete and nothing was left to do. Whatever changes the
     /// pod other than through the API clears it.
@@ -105,6 +109,11 @@ struct RecordMaps {
 // === impl PodRecord ===
 
 impl PodRecord {
+    /// Whether the pod may be removed now: after a failure that waits, as the end of the failed work reconciles the pod at once.
+    pub(crate) fn may_remove(&self, now: Timestamp) -> bool {
+        self.retries.get(REMOVAL).is_none_or(|at| *at <= now)
+    }
+
     /// The runtime does not have the container any more.
     pub(crate) fn remove_container(&mut self, id: &ContainerId) {
         self.containers.retain(|own| own != id);
@@ -255,5 +264,19 @@ impl Records {
                 record.containers.push(container.id.clone());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_that_failed_waits_for_its_retry() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut record = PodRecord::default();
+        assert!(record.may_remove(at(0)));
+        record.retries.insert(REMOVAL.to_owned(), at(5));
+        assert!(!record.may_remove(at(4)) && record.may_remove(at(5)));
     }
 }

@@ -235,7 +235,9 @@ impl PodStep<'_> {
                 .remove_cgroup(self.pod.uid(), &*executor.clock)
                 .await;
         }
-        if self.pod.is_deleted() && !observed.is_empty() && self.begin_kill(grace.as_secs()) {
+        let may_remove = self.record.lock().may_remove(self.reconciler.clock.now());
+        let is_due = self.pod.is_deleted() && !observed.is_empty() && may_remove;
+        if is_due && self.begin_kill(grace.as_secs()) {
             if let Err(error) = self.report_last_status().await {
                 // No task runs, for whose end the next step would wait.
                 self.record.lock().work = Work::Idle;

@@ -8,7 +8,7 @@ use setpoint_runtime::EventType;
 
 use super::bound_pod::{BoundPod, ContainerKind, is_sidecar};
 use super::observed::ObservedPod;
-use super::record::SharedRecord;
+use super::record::{REMOVAL, SharedRecord};
 use super::work::PodExecutor;
 
 /// Containers get at least this long, so that SIGKILL is not needed for those that stop at once.
@@ -90,11 +90,18 @@ impl PodExecutor {
                 Ok(()) => record.lock().sandboxes.retain(|own| own != id),
                 Err(error) => {
                     tracing::debug!(sandbox = %id.0, %error, "cannot remove a sandbox");
-                    self.retry_later(record, "");
+                    self.retry_later(record, REMOVAL);
                 }
             }
         }
-        let uid = record.lock().uid.clone();
+        let uid = {
+            let record = record.lock();
+            if !record.sandboxes.is_empty() {
+                // Its containers may still run, and use the volumes.
+                return;
+            }
+            record.uid.clone()
+        };
         self.setup.unmount(&uid).await;
         self.setup.remove_cgroup(&uid, &*self.clock).await;
     }

@@ -6,12 +6,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ContainerPort, HTTPGetAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use setpoint_api::Clock;
-use setpoint_container_runtime::{ContainerId, ErrorKind, Runtime};
+use setpoint_container_runtime::{ContainerId, ErrorKind, ExecOutput, Runtime};
 use tokio::net::TcpStream;
 
 use super::get_request::{HttpRequest, HttpResponse, get};
 use super::spec::ProbeAction;
 use super::{grpc, tls};
+
+/// At most this much of the output of a command is reported: that of the kubelet.
+const MAX_OUTPUT_BYTES: usize = 10 << 10;
 
 /// Where a container is reached.
 #[derive(Debug, Clone)]
@@ -71,13 +74,7 @@ async fn exec_check(
     timeout: Duration,
 ) -> Result<Outcome, String> {
     match runtime.exec_sync(id, command, timeout).await {
-        Ok(output) => {
-            let text = [output.stdout, output.stderr].concat();
-            Ok(Outcome {
-                succeeded: output.exit_code == 0,
-                output: String::from_utf8_lossy(&text).into_owned(),
-            })
-        }
+        Ok(output) => Ok(exec_outcome(output)),
         Err(error) if error.kind == ErrorKind::DeadlineExceeded => Ok(Outcome {
             succeeded: false,
             output: format!(
@@ -87,6 +84,16 @@ async fn exec_check(
             ),
         }),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The outcome of a command that has exited, with the start of its output.
+fn exec_outcome(output: ExecOutput) -> Outcome {
+    let mut text = [output.stdout, output.stderr].concat();
+    text.truncate(MAX_OUTPUT_BYTES);
+    Outcome {
+        succeeded: output.exit_code == 0,
+        output: String::from_utf8_lossy(&text).into_owned(),
     }
 }
 

@@ -63,7 +63,7 @@ async fn find_source(
     options: &LogOptions,
 ) -> Result<(ContainerId, LogSource), String> {
     let id = pod.log_container(container, options.previous)?;
-    let found = containers::find(server.agent.runtime(), &id).await;
+    let found = containers::find(server.agent.runtime(), pod, &id).await;
     let record = found.map_err(|error| error.to_string())?;
     let record = record.ok_or_else(|| {
         format!(
@@ -154,7 +154,7 @@ impl FollowState for FollowedContainer {
     /// An unavailable runtime may still run it.
     fn is_running(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
         Box::pin(async {
-            match containers::find(self.agent.runtime(), &self.id).await {
+            match self.agent.runtime().container(&self.id).await {
                 Ok(record) => record.is_some_and(|record| containers::is_running(&record)),
                 Err(_) => true,
             }

@@ -13,7 +13,7 @@ pub(super) async fn find_running(
     name: &str,
 ) -> Result<Option<ContainerRecord>, Error> {
     if let Some(id) = pod.container_id(name)
-        && let Some(record) = find(runtime, &id).await?
+        && let Some(record) = find(runtime, pod, &id).await?
         && is_running(&record)
     {
         return Ok(Some(record));
@@ -26,15 +26,28 @@ pub(super) async fn find_running(
     Ok(containers.into_iter().find(is_found))
 }
 
-/// The container of this id, with all details.
-pub(super) async fn find(runtime: &dyn Runtime, id: &ContainerId) -> Result<Option<ContainerRecord>, Error> {
-    runtime.container(id).await
+/// The container of this id, with all details, if it is one of the pod. Ids come from the pod's status, into which a user
+/// who may write it can put that of any container on the node.
+pub(super) async fn find(
+    runtime: &dyn Runtime,
+    pod: &PodView,
+    id: &ContainerId,
+) -> Result<Option<ContainerRecord>, Error> {
+    let Some(record) = runtime.container(id).await? else {
+        return Ok(None);
+    };
+    let sandbox = runtime.sandbox(&record.sandbox).await?;
+    // A static pod has another uid in the API than in the runtime.
+    let is_own = sandbox.is_some_and(|sandbox| {
+        sandbox.pod.namespace == pod.metadata.namespace && sandbox.pod.name == pod.metadata.name
+    });
+    Ok(is_own.then_some(record))
 }
 
 /// The pod's sandbox, if it is ready.
 pub(super) async fn find_sandbox(runtime: &dyn Runtime, pod: &PodView) -> Result<Option<SandboxId>, Error> {
     for id in pod.container_ids() {
-        if let Some(record) = find(runtime, &id).await?
+        if let Some(record) = find(runtime, pod, &id).await?
             && let Some(sandbox) = runtime.sandbox(&record.sandbox).await?
             && sandbox.state == SandboxState::Ready
         {

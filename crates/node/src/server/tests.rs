@@ -125,6 +125,19 @@ fn streams_that_cannot_be_opened_are_errors() {
 }
 
 #[test]
+fn a_container_id_in_the_status_does_not_lead_to_another_pods_container() {
+    let absent = (500, "container not found (\"c\")");
+    check("POST /run/team/forged/c?cmd=echo+hi", absent);
+    check("POST /exec/team/forged/c?output=1", absent);
+    let log = "unable to retrieve container logs for c1: container not found";
+    check("GET /containerLogs/team/forged/c", (400, log));
+    check(
+        "POST /portForward/team/forged",
+        (500, "pod not found (\"forged_team\")"),
+    );
+}
+
+#[test]
 fn other_paths_return_the_nodes_state() {
     check("GET /healthz", (200, "ok"));
     check("POST /run/default/web/c?cmd=echo+hi", (200, "echo hi"));

@@ -8,6 +8,7 @@ mod file;
 pub(crate) mod mirror;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -102,7 +103,14 @@ impl StaticPods {
         let Some(source) = &self.source else {
             return Vec::new();
         };
-        let files = list(&source.directory);
+        let files = match list(&source.directory) {
+            Ok(files) => files,
+            // The pods go on: they are not gone because the folder cannot be read now.
+            Err(error) => {
+                tracing::error!(directory = %source.directory.display(), %error, "cannot list static pods");
+                return Vec::new();
+            }
+        };
         let mut state = self.state.lock();
         if files == state.files {
             return Vec::new();
@@ -126,9 +134,12 @@ impl StaticPods {
     }
 }
 
-/// The files of a folder, without those that are hidden.
-fn list(directory: &Path) -> BTreeMap<PathBuf, FileVersion> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+/// The files of a folder, without those that are hidden. A folder that does not exist has none.
+fn list(directory: &Path) -> io::Result<BTreeMap<PathBuf, FileVersion>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries?.collect::<io::Result<Vec<_>>>()?.into_iter(),
+    };
     let file = |entry: std::fs::DirEntry| {
         let metadata = std::fs::metadata(entry.path()).ok()?;
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
@@ -140,7 +151,7 @@ fn list(directory: &Path) -> BTreeMap<PathBuf, FileVersion> {
             (entry.path(), version)
         })
     };
-    entries.filter_map(file).collect()
+    Ok(entries.filter_map(file).collect())
 }
 
 #[cfg(test)]
@@ -182,5 +193,25 @@ mod tests {
         std::fs::remove_file(directory.path().join("a.json")).unwrap();
         assert_eq!(pods.reload(), std::slice::from_ref(&key));
         assert_eq!(pods.find(&key), None);
+    }
+
+    #[test]
+    fn pods_stay_while_their_folder_cannot_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("manifests");
+        std::fs::create_dir(&folder).unwrap();
+        write(&folder, "a.json", "web", "one");
+        let source = StaticPodSource {
+            directory: folder.clone(),
+            decode,
+        };
+        let pods = StaticPods::new(Some(source), "n1", Arc::new(SystemClock::new()));
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::write(&folder, "not a folder").unwrap();
+        assert_eq!(pods.reload(), []);
+        assert_eq!(pods.uids().len(), 1);
+        std::fs::remove_file(&folder).unwrap();
+        assert_eq!(pods.reload().len(), 1);
+        assert_eq!(pods.uids().len(), 0);
     }
 }

@@ -33,16 +33,24 @@ pub(super) fn write(volume: &Path, files: &Payload, now: Timestamp) -> io::Resul
     );
     let directory = volume.join(&name);
     fs::create_dir(&directory)?;
-    fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
-    for (path, file) in files {
-        write_file(&directory.join(path), file)?;
+    if let Err(error) = write_files(&directory, files) {
+        // What was written is not left in the volume: each attempt would add to it.
+        fs::remove_dir_all(&directory)?;
+        return Err(error);
     }
     replace_link(volume, &name)?;
     link_names(volume, files)?;
     if let Some(old) = old {
-        fs::remove_dir_all(volume.join(old))?;
+        fs::remove_dir_all(volume.join(old)).or_else(ignore_absent)?;
     }
     Ok(true)
+}
+
+fn write_files(directory: &Path, files: &Payload) -> io::Result<()> {
+    fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    files
+        .iter()
+        .try_for_each(|(path, file)| write_file(&directory.join(path), file))
 }
 
 /// A path of a file in a volume: relative, without `..`, and no name that this module uses itself.
@@ -191,6 +199,14 @@ mod tests {
         assert!(!write(volume.path(), &files, at(2)).unwrap());
         assert!(write(volume.path(), &payload(&[]), at(3)).unwrap());
         assert!(!write(volume.path(), &payload(&[]), at(4)).unwrap());
+    }
+
+    #[test]
+    fn nothing_is_left_of_files_that_cannot_be_written() {
+        let volume = tempfile::tempdir().unwrap();
+        let files = payload(&[("a", "1"), ("a/b", "2")]);
+        assert!(write(volume.path(), &files, at(1)).is_err());
+        assert_eq!(fs::read_dir(volume.path()).unwrap().count(), 0);
     }
 
     #[track_caller]

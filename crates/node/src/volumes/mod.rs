@@ -30,6 +30,7 @@ use setpoint_api::Clock;
 use setpoint_client::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::container_config::files::create_pod_directory;
 use crate::container_config::{EnvSources, NodeFacts, identity, pod_directory, spec};
 use objects::ObjectReader;
 use ownership::Ownership;
@@ -47,6 +48,8 @@ pub struct VolumeManager {
     node: Arc<NodeFacts>,
     /// The pods with volumes whose objects may change, by uid.
     live: Mutex<HashMap<String, Arc<v1::Pod>>>,
+    /// Held while a volume is written: a sync of its pod and [`VolumeManager::run`] may write the same one.
+    writes: Arc<Mutex<()>>,
 }
 
 /// The volumes of a pod, by name.
@@ -87,6 +90,7 @@ impl VolumeManager {
             clock,
             node,
             live: Mutex::default(),
+            writes: Arc::default(),
         }
     }
 
@@ -94,6 +98,13 @@ impl VolumeManager {
     pub async fn mount(&self, pod: &v1::Pod) -> Result<MountedVolumes, VolumeError> {
         let mut mounted = MountedVolumes::default();
         let spec = spec(pod);
+        let [_, _, uid] = identity(pod);
+        let (root, owned_uid) = (self.node.root.clone(), uid.to_owned());
+        let created = blocking(move || create_pod_directory(&root, &owned_uid)).await;
+        created.map_err(|message| VolumeError {
+            volume: uid.to_owned(),
+            message,
+        })?;
         for volume in spec.volumes.iter().flatten() {
             let made = self
                 .mount_volume(pod, volume)
@@ -104,7 +115,6 @@ impl VolumeManager {
                 })?;
             mounted.volumes.insert(volume.name.clone(), made);
         }
-        let [_, _, uid] = identity(pod);
         if spec.volumes.iter().flatten().any(projection::is_projection) {
             self.live.lock().insert(uid.to_owned(), Arc::new(pod.clone()));
         }
@@ -183,13 +193,13 @@ impl VolumeManager {
             });
         }
         if let Some(source) = &volume.persistent_volume_claim {
-            return self.mount_claim(pod, &source.claim_name, source.read_only).await;
+            let claim = (source.claim_name.as_str(), false);
+            return self.mount_claim(pod, claim, source.read_only).await;
         }
         if volume.ephemeral.is_some() {
             let [name, ..] = identity(pod);
-            return self
-                .mount_claim(pod, &format!("{name}-{}", volume.name), None)
-                .await;
+            let claim = format!("{name}-{}", volume.name);
+            return self.mount_claim(pod, (&claim, true), None).await;
         }
         Err("no volume plugin matched".to_owned())
     }

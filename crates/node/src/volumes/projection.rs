@@ -40,7 +40,9 @@ impl VolumeManager {
         let path = self.volume_path(pod, plugin, &volume.name);
         let ownership = Ownership::of_pod(pod, true);
         let now = self.clock.now();
+        let writes = self.writes.clone();
         blocking(move || {
+            let _lock = writes.lock();
             empty_dir::prepare(&path, medium, None)?;
             if atomic_writer::write(&path, &files, now)? {
                 ownership.apply(&path)?;

@@ -10,19 +10,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, open, openat, openat2};
 use rustix::io::Errno;
 
-use super::empty_dir::is_mount_point;
-
 /// Mounts the part of the volume at the target, and returns the target. What does not exist is created as a directory,
 /// with the permissions of the volume.
 pub(crate) fn prepare(volume: &Path, sub_path: &Path, target: &Path) -> io::Result<PathBuf> {
     let found = open_beneath(volume, sub_path)?;
     let is_directory = FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir();
-    if target.exists() {
-        if is_mount_point(target)? || !is_directory {
-            unmount(target)?;
-        }
-    } else {
-        create_target(target, is_directory)?;
+    // A mount of the same file system does not differ from its directory by the device: what is mounted is found by
+    // unmounting it. Otherwise each container of the pod would add a mount to the last one.
+    match target.exists() {
+        true => unmount(target)?,
+        false => create_target(target, is_directory)?,
     }
     let source = format!("/proc/self/fd/{}", found.as_raw_fd());
     rustix::mount::mount_bind(source, target)?;
@@ -67,7 +64,7 @@ fn create_target(target: &Path, is_directory: bool) -> io::Result<()> {
     std::fs::write(target, b"")
 }
 
-/// Unmounts a target of a previous container; a file that nothing is mounted on is left.
+/// Unmounts a target of a previous container; one that nothing is mounted on is left.
 fn unmount(target: &Path) -> io::Result<()> {
     match rustix::mount::unmount(target, rustix::mount::UnmountFlags::DETACH) {
         Err(Errno::INVAL) | Ok(()) => Ok(()),

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, DuplexStream};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::header_block::HeaderBlock;
 use super::reader::{Event, FrameReader};
@@ -14,7 +15,7 @@ use crate::session::{
     Activity, ChannelEnd, ChannelWriter, Encode, FrameSender, OutgoingFrame, PIPE_BYTES, READ_BYTES, send,
 };
 
-/// Maximum number of streams that a client has open.
+/// Maximum number of streams that a client has open, and of those that the server has not ended.
 const MAX_STREAMS: usize = 1000;
 /// The status of a reset that rejects a stream.
 const REJECTED: u32 = 3;
@@ -45,6 +46,7 @@ pub(crate) async fn run(
         opened,
         check,
         sinks: HashMap::new(),
+        permits: Arc::new(Semaphore::new(MAX_STREAMS)),
     };
     let mut frames = FrameReader::default();
     let mut buffer = vec![0; READ_BYTES];
@@ -67,6 +69,8 @@ struct Connection {
     check: Check,
     /// The streams on which the client may send.
     sinks: HashMap<u32, Sink>,
+    /// Limits the streams that the server has not ended. A stream that the client opens with FIN has no sink.
+    permits: Arc<Semaphore>,
 }
 
 impl Connection {
@@ -93,25 +97,33 @@ impl Connection {
         Ok(())
     }
 
+    /// The permit for a stream with these headers; `Err` is why it is rejected.
+    fn accept(&self, headers: &HeaderBlock) -> Result<OwnedSemaphorePermit, String> {
+        (self.check)(headers)?;
+        let permit = self.permits.clone().try_acquire_owned().ok();
+        let permit = permit.filter(|_| self.sinks.len() < MAX_STREAMS);
+        permit.ok_or_else(|| "too many streams are open".to_owned())
+    }
+
     async fn open(&mut self, id: u32, headers: HeaderBlock, is_last: bool) -> io::Result<()> {
         if id.is_multiple_of(2) || self.sinks.contains_key(&id) {
             return Err(io::Error::other("number of a new stream is invalid"));
         }
-        let checked = match self.sinks.len() < MAX_STREAMS {
-            true => (self.check)(&headers),
-            false => Err("too many streams are open".to_owned()),
+        let permit = match self.accept(&headers) {
+            Ok(permit) => permit,
+            Err(reason) => {
+                tracing::debug!(%reason, "stream is rejected");
+                send(&self.outgoing, OutgoingFrame::Reset(id)).await;
+                return Ok(());
+            }
         };
-        if let Err(reason) = checked {
-            tracing::debug!(%reason, "stream is rejected");
-            send(&self.outgoing, OutgoingFrame::Reset(id)).await;
-            return Ok(());
-        }
         let (pipe, reader) = tokio::io::duplex(PIPE_BYTES);
         if !is_last {
             self.sinks.insert(id, Sink::Bytes(pipe));
         }
         send(&self.outgoing, OutgoingFrame::Accept(id)).await;
         let (writer, end) = ChannelWriter::new(&self.outgoing, id);
+        let end = end.holding(permit);
         let stream = IncomingStream {
             id,
             headers,

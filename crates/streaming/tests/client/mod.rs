@@ -70,8 +70,12 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Spdy<S> {
     }
 
     pub(crate) async fn control(&mut self, kind: u8, payload: &[u8]) {
+        self.control_with(kind, 0, payload).await;
+    }
+
+    async fn control_with(&mut self, kind: u8, flags: u8, payload: &[u8]) {
         let length = (payload.len() as u32).to_be_bytes();
-        let head = [0x80, 3, 0, kind, 0, length[1], length[2], length[3]];
+        let head = [0x80, 3, 0, kind, flags, length[1], length[2], length[3]];
         self.stream
             .write_all(&[&head[..], payload].concat())
             .await
@@ -79,13 +83,18 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Spdy<S> {
     }
 
     pub(crate) async fn open(&mut self, id: u32, headers: &[(&str, &str)]) {
+        self.open_with(id, headers, false).await;
+    }
+
+    /// Opens a stream; with `is_last`, one on which the client sends nothing.
+    pub(crate) async fn open_with(&mut self, id: u32, headers: &[(&str, &str)], is_last: bool) {
         let owned = headers
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut payload = id.to_be_bytes().to_vec();
         payload.extend([0; 6]);
         self.headers.write(&HeaderBlock(owned.collect()), &mut payload);
-        self.control(1, &payload).await;
+        self.control_with(1, u8::from(is_last), &payload).await;
     }
 
     pub(crate) async fn data(&mut self, id: u32, bytes: &[u8], is_last: bool) {

@@ -151,3 +151,20 @@ async fn a_missing_file_is_an_error_with_the_kubelets_text() {
          lstat /nonexistent/0.log: no such file or directory"
     );
 }
+
+#[tokio::test]
+async fn a_line_that_is_too_long_does_not_stop_a_followed_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("0.log");
+    write(&path, &"x".repeat(2 << 20));
+    write(&path, "\n");
+    write(&path, &line("two"));
+    let state = Arc::new(Container::default());
+    state.runs.store(true, Ordering::Release);
+    let options = LogOptions {
+        follow: true,
+        ..LogOptions::default()
+    };
+    let mut receiver = start(LogSource::File(path), options, &state).await;
+    assert_eq!(next(&mut receiver).await, "two\n");
+}

@@ -1,6 +1,6 @@
 //! [`HostSetup`]: volumes, files and configurations of containers on this machine.
 
-use std::io::Read;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ const MAX_MESSAGE_BYTES: u64 = 4096;
 /// At most this much of a log is reported instead, and at most this many lines.
 const MAX_LOG_BYTES: usize = 2048;
 const MAX_LOG_LINES: usize = 80;
+/// So much of the end of a log is read for that: a runtime cuts lines at 16 KiB.
+const LOG_TAIL_BYTES: u64 = 64 << 10;
 
 /// Prepares pods on this machine.
 #[derive(Debug)]
@@ -138,9 +140,23 @@ fn read_start(path: &Path) -> String {
     }
 }
 
+/// The end of a file, from the beginning of a line.
+fn read_end(path: &Path) -> io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(LOG_TAIL_BYTES);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match (start, text.split_once('\n')) {
+        (1.., Some((_, rest))) => rest.to_owned(),
+        _ => text.into_owned(),
+    })
+}
+
 /// The last lines of a log in the format of the runtime interface: time, stream and tag precede the text.
 fn log_end(path: &Path) -> String {
-    let log = std::fs::read_to_string(path).unwrap_or_default();
+    let log = read_end(path).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     let last = &lines[lines.len().saturating_sub(MAX_LOG_LINES)..];
     let text = last
@@ -171,5 +187,16 @@ mod tests {
             end.starts_with("line 20\n") && end.ends_with("line 99\n"),
             "{end}"
         );
+    }
+
+    #[test]
+    fn the_end_of_a_large_log_is_read_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.log");
+        let line = |text: &[u8]| [b"2026-01-01T00:00:00Z stderr F ", text, b"\n"].concat();
+        let lines = [line(&[b'x'; 1 << 20]), line(b"not \xff UTF-8"), line(b"last")];
+        std::fs::write(&path, lines.concat()).unwrap();
+        assert_eq!(log_end(&path), "not \u{fffd} UTF-8\nlast\n");
+        assert!(read_end(&path).unwrap().len() < 1 << 17);
     }
 }

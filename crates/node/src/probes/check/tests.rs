@@ -80,3 +80,16 @@ async fn a_container_is_probed_over_plain_http_by_default() {
     let (_, status) = probe("HTTP", Transport::Plain, "HTTP/1.1 200 OK\r\n\r\n").await;
     assert_eq!(status, Ok(200));
 }
+
+#[test]
+fn of_the_output_of_a_command_only_the_start_is_reported() {
+    let outcome = exec_outcome(ExecOutput {
+        exit_code: 1,
+        stdout: vec![b'x'; 1 << 20],
+        stderr: b"why".to_vec(),
+    });
+    assert_eq!(
+        (outcome.succeeded, outcome.output.len()),
+        (false, MAX_OUTPUT_BYTES)
+    );
+}

@@ -40,7 +40,11 @@ impl AgentApi for TestAgent {
     }
 
     fn find_pod(&self, node: &str, key: &Key) -> Option<Arc<Stored>> {
-        (node == "n" && key.as_str() == "default/web").then(pod)
+        match (node, key.as_str()) {
+            ("n", "default/web") => Some(pod()),
+            ("n", "team/forged") => Some(forged()),
+            _ => None,
+        }
     }
 
     fn pods(&self, _: &str) -> Vec<Arc<Stored>> {
@@ -59,6 +63,20 @@ fn pod() -> Arc<Stored> {
         ]},
     });
     let header = Header::new(Key::new("default", "web"));
+    Arc::new(Stored::new(header, pod.to_string().into(), 0))
+}
+
+/// A pod whose status has the id of another pod's container.
+fn forged() -> Arc<Stored> {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "forged", "namespace": "team", "uid": "f", "resourceVersion": "1"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c"}]},
+        "status": {"containerStatuses": [
+            {"name": "c", "containerID": "test://c1", "state": {"running": {"startedAt": STARTED}}},
+        ]},
+    });
+    let header = Header::new(Key::new("team", "forged"));
     Arc::new(Stored::new(header, pod.to_string().into(), 0))
 }
 
