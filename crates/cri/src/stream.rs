@@ -128,8 +128,8 @@ impl Cri {
     }
 }
 
-/// The path of the network namespace in the verbose status of a sandbox; `None` with the host's network. A status that does
-/// not tell is an error: the client of a pod must not reach the ports of the host.
+/// The path of the network namespace in the verbose status of a sandbox; `None` with the host's network. A status
+/// without it is an error: the client of a pod must not reach the ports of the host.
 fn parse_network_namespace(info: &str) -> Result<Option<PathBuf>, Error> {
     let info: SandboxInfo =
         serde_json::from_str(info).map_err(|error| Error::new(ErrorKind::Other, error.to_string()))?;

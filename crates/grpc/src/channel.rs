@@ -14,7 +14,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
 
 use crate::frame;
 use crate::request_body::RequestBody;
@@ -72,13 +71,19 @@ impl Channel {
         metadata: Metadata,
     ) -> Result<A, Status> {
         let encoded = frame::encode(&request.encode_to_vec());
-        let deadline = Instant::now() + timeout;
-        let sender = timeout_at(deadline, self.sender()).await;
-        // Without a connection the call was not sent.
-        let sender = sender.unwrap_or_else(|_| Err(deadline_exceeded().into_unsent()))?;
-        let call = self.call(sender, (method, metadata), encoded);
-        let called = timeout_at(deadline, call).await;
-        let message = called.unwrap_or_else(|_| Err(deadline_exceeded()))?;
+        let mut is_sent = false;
+        let call = async {
+            let sender = self.sender().await?;
+            is_sent = true;
+            self.call(sender, (method, metadata), encoded).await
+        };
+        let called = tokio::time::timeout(timeout, call).await;
+        let message = match called {
+            Ok(message) => message?,
+            Err(_) if is_sent => return Err(deadline_exceeded()),
+            // Without a connection the call was not sent.
+            Err(_) => return Err(deadline_exceeded().into_unsent()),
+        };
         A::decode(message).map_err(|error| Status::new(Code::INTERNAL, error.to_string()))
     }
 

@@ -140,7 +140,7 @@ async fn streams_on_which_the_client_sends_nothing_are_limited_too() {
         };
         assert_eq!(within(client.receive()).await, expected);
     }
-    // Those that were not completed in time make room.
+    // Streams that were not completed in time are closed and no longer count.
     for _ in 0..2000 {
         within(client.receive()).await;
     }
