@@ -1,7 +1,8 @@
 //! Files that a run of a hook reads and writes, and the environment variables with their paths.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -42,9 +43,9 @@ impl HookFiles {
             patch: directory.join(format!("{hook}-object-patch-{}", Uuid::new_v4())),
             keep,
         };
-        fs::write(&files.context, context)?;
+        create_file(&files.context, context)?;
         for path in [&files.metrics, &files.admission, &files.conversion, &files.patch] {
-            fs::write(path, b"")?;
+            create_file(path, b"")?;
         }
         Ok(files)
     }
@@ -91,13 +92,27 @@ impl Drop for HookFiles {
     }
 }
 
+/// Creates a file that only this user can read: binding contexts and responses may have the data of Secrets, and the
+/// directory may be one that other users can list.
+fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)
+}
+
+/// A process that the hook has left behind may still write to the file, so the bytes that are read are limited, too.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let size = fs::metadata(path)?.len();
-    if size > MAX_FILE_BYTES {
-        let message = format!("{} has {size} bytes, more than {MAX_FILE_BYTES}", path.display());
-        return Err(io::Error::other(message));
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_FILE_BYTES {
+        true => Err(io::Error::other(format!(
+            "{} has more than {MAX_FILE_BYTES} bytes",
+            path.display()
+        ))),
+        false => Ok(bytes),
     }
-    fs::read(path)
 }
 
 /// The name of a hook as a part of a file name.
@@ -111,6 +126,8 @@ fn safe_name(hook: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -127,5 +144,15 @@ mod tests {
         assert_eq!(files.read().unwrap().patch, b"x");
         drop(files);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn other_users_cannot_read_the_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = HookFiles::create(directory.path(), "a.sh", b"[]", false).unwrap();
+        for (variable, path) in files.environment() {
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{variable}");
+        }
     }
 }
