@@ -31,6 +31,14 @@ impl FrameReader {
         self.buffer.extend_from_slice(data);
     }
 
+    /// Checks that the stream did not end inside a message.
+    pub(crate) fn finish(&self) -> Result<(), Status> {
+        match self.is_empty() {
+            true => Ok(()),
+            false => Err(Status::new(Code::INTERNAL, "the stream ended inside a message")),
+        }
+    }
+
     /// Whether all received bytes were returned.
     pub(crate) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
@@ -69,6 +77,18 @@ mod tests {
         reader.push(b"c");
         assert_eq!(reader.next_frame().unwrap(), Some(Bytes::from_static(b"abc")));
         assert_eq!(reader.next_frame().unwrap(), None);
+    }
+
+    #[test]
+    fn a_stream_that_ends_inside_a_message_is_an_error() {
+        let mut reader = FrameReader::default();
+        assert_eq!(reader.finish(), Ok(()));
+        reader.push(&encode(b"abc")[..7]);
+        assert_eq!(reader.next_frame(), Ok(None));
+        assert_eq!(reader.finish().unwrap_err().code, Code::INTERNAL);
+        reader.push(b"c");
+        reader.next_frame().unwrap().unwrap();
+        assert_eq!(reader.finish(), Ok(()));
     }
 
     #[test]
