@@ -6,7 +6,7 @@ use setpoint_container_runtime::stream::ByteStream;
 use setpoint_container_runtime::{
     ContainerId, Error, ErrorKind, ExecOutput, ExecRequest, RuntimeFuture, SandboxId, StreamService, Streams,
 };
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 use super::shell::{CommandInput, CommandResult, run};
 use super::state::not_found;
@@ -14,6 +14,9 @@ use super::{SimulatedRuntime, ready};
 
 /// A command reads at most this much of its standard input.
 const MAX_STDIN_BYTES: u64 = 1 << 20;
+
+/// A line of standard input has at most this length.
+const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// What a stream needs to know of a container.
 struct Target {
@@ -139,12 +142,12 @@ async fn execute(target: Target, request: &ExecRequest, mut streams: Streams) ->
 
 async fn interactive(
     target: &Target,
-    stdin: BufReader<Box<dyn tokio::io::AsyncRead + Send + Unpin>>,
+    mut stdin: BufReader<Box<dyn tokio::io::AsyncRead + Send + Unpin>>,
     streams: &mut Streams,
 ) -> std::io::Result<i32> {
-    let mut lines = stdin.lines();
     let mut exit_code = 0;
-    while let Some(line) = lines.next_line().await? {
+    while let Some(line) = next_line(&mut stdin).await? {
+        let line = String::from_utf8_lossy(&line).into_owned();
         let command = ["sh".to_owned(), "-c".to_owned(), line.clone()];
         let result = run(
             &command,
@@ -177,11 +180,25 @@ async fn attach(target: Target, mut streams: Streams) -> std::io::Result<()> {
     let Some(stdin) = streams.stdin.take() else {
         return std::future::pending().await;
     };
-    let mut lines = BufReader::new(stdin).lines();
-    while let Some(line) = lines.next_line().await? {
-        write(&mut streams.stdout, format!("{line}\n").as_bytes()).await?;
+    let mut stdin = BufReader::new(stdin);
+    while let Some(mut line) = next_line(&mut stdin).await? {
+        line.push(b'\n');
+        write(&mut streams.stdout, &line).await?;
     }
     Ok(())
+}
+
+/// The next line without its end; `None` at the end of the stream. A longer one is cut: its length is the client's choice.
+async fn next_line(stdin: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let read = stdin.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+    }
+    Ok((read > 0).then_some(line))
 }
 
 async fn write(stream: &mut Option<Box<dyn AsyncWrite + Send + Unpin>>, bytes: &[u8]) -> std::io::Result<()> {
@@ -194,4 +211,20 @@ async fn write(stream: &mut Option<Box<dyn AsyncWrite + Send + Unpin>>, bytes: &
 
 fn failed(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Other, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_that_never_ends_is_cut_into_lines() {
+        let long = vec![b'x'; MAX_LINE_BYTES as usize + 1];
+        let input = [b"\xff first\r\n", long.as_slice(), b"\nlast"].concat();
+        let (mut stdin, mut lengths) = (BufReader::new(input.as_slice()), Vec::new());
+        while let Some(line) = next_line(&mut stdin).await.unwrap() {
+            lengths.push(line.len());
+        }
+        assert_eq!(lengths, [7, MAX_LINE_BYTES as usize, 1, 4]);
+    }
 }
