@@ -33,6 +33,8 @@ pub struct Shutdown {
     grace_period: Duration,
     /// The part of it for critical pods, which end last.
     critical_grace_period: Duration,
+    /// Cancelled once the agent waits for the request. Before, there are no pods that it could terminate.
+    managed: CancellationToken,
     requested: CancellationToken,
     completed: CancellationToken,
 }
@@ -56,15 +58,19 @@ impl Shutdown {
         Self {
             grace_period,
             critical_grace_period: critical_grace_period.min(grace_period),
+            managed: CancellationToken::new(),
             requested: CancellationToken::new(),
             completed: CancellationToken::new(),
         }
     }
 
-    /// Terminates the pods of the node. Returns when they have ended, or their time is over.
+    /// Terminates the pods of the node. Returns when they have ended, or their time is over, and at once if the agent still
+    /// waits for its API server or its container runtime.
     pub async fn run(&self) {
         self.requested.cancel();
-        self.completed.cancelled().await;
+        if self.managed.is_cancelled() {
+            self.completed.cancelled().await;
+        }
     }
 
     pub(crate) async fn requested(&self) {
@@ -90,6 +96,7 @@ impl Shutdown {
 impl ShutdownManager {
     /// Waits for the request, and terminates the pods.
     pub(crate) async fn run(&self, stop: CancellationToken) {
+        self.shutdown.managed.cancel();
         let terminate = async {
             self.shutdown.requested().await;
             self.terminate_pods().await;
@@ -136,5 +143,21 @@ impl ShutdownManager {
         let keys = self.records.active().into_iter();
         let pods = keys.filter_map(|key| self.pods.find(&key)?.to_owned().ok());
         pods.map(BoundPod::new).filter(|pod| !pod.is_terminal()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_shutdown_completes_at_once_while_the_agent_has_not_started() {
+        let shutdown = Shutdown::new(Duration::from_secs(30), Duration::from_secs(10));
+        assert_eq!(shutdown.run().now_or_never(), Some(()));
+        assert!(shutdown.is_requested());
+        shutdown.managed.cancel();
+        assert_eq!(shutdown.run().now_or_never(), None);
     }
 }
