@@ -4,9 +4,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -169,7 +171,9 @@ impl Heartbeat {
                 now,
             };
             in_flight.spawn(async move {
-                let outcome = task.run(scheduled.kind).await;
+                let outcome = AssertUnwindSafe(task.run(scheduled.kind)).catch_unwind().await;
+                // A node whose task panicked must not stop renewing its Lease.
+                let outcome = outcome.unwrap_or_else(|_| Err(Status::internal("the task panicked")));
                 TaskResult { scheduled, outcome }
             });
         }
