@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 use setpoint_container_runtime::{ContainerId, SandboxId};
+use tokio_util::sync::CancellationToken;
 
 use super::bound_pod::BoundPod;
 use super::work::PodExecutor;
@@ -16,12 +17,13 @@ const MAX_POST_START: Duration = Duration::from_secs(600);
 const HTTP_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl PodExecutor {
-    /// Runs the hook after the start of a container. `Err` is the text of its failure.
+    /// Runs the hook after the start of a container, until it is cancelled. `Err` is the text of its failure.
     pub(super) async fn run_post_start(
         &self,
         pod: &BoundPod,
         container: &Container,
         (sandbox, id): (&SandboxId, &ContainerId),
+        cancel: &CancellationToken,
     ) -> Result<(), String> {
         let hook = container
             .lifecycle
@@ -33,7 +35,9 @@ impl PodExecutor {
         let sandbox = self.runtime.sandbox(sandbox).await.ok().flatten();
         let address = sandbox.and_then(|sandbox| sandbox.addresses.first().copied());
         let endpoint = endpoint(container, id, address);
-        let run = self.run_hook(hook, &endpoint, MAX_POST_START).await;
+        let run = self.run_hook(hook, &endpoint, MAX_POST_START);
+        // The pod is deleted meanwhile: its end stops the container.
+        let run = cancel.run_until_cancelled(run).await.unwrap_or(Ok(()));
         run.inspect_err(|_| {
             let message = "PostStartHook failed";
             self.events

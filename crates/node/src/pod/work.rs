@@ -197,7 +197,8 @@ impl PodExecutor {
             .map_err(failed("RunContainerError"))?;
         self.events
             .normal(pod, &container.name, "Started", "Container started");
-        if let Err(message) = self.run_post_start(pod, container, (sandbox, &id)).await {
+        let hook = self.run_post_start(pod, container, (sandbox, &id), &work.cancel);
+        if let Err(message) = hook.await {
             let grace = pod.grace();
             self.kill_container(pod, (&id, &container.name), "FailedPostStartHook", grace)
                 .await;
