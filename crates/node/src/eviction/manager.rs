@@ -1,6 +1,7 @@
 //! [`EvictionManager`]: watches the node's resources, and evicts one pod at a time while one of them is low.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,12 +116,16 @@ impl EvictionManager {
         let usage = usage.inspect_err(|error| tracing::warn!(%error, "cannot measure the pods"));
         let mut usage = usage.ok()?;
         let pods = self.active_pods();
-        let candidate = |pod: &Arc<BoundPod>| {
-            let containers = usage.get(pod.uid());
-            self.candidate(threshold.signal, pod, containers)
-        };
-        let mut candidates: Vec<Candidate> = pods.values().map(candidate).collect();
-        rank(&mut candidates);
+        let measures: Vec<_> = pods.values().map(|pod| self.measure(pod, &usage)).collect();
+        let signal = threshold.signal;
+        // Files are counted outside the threads of async tasks: there may be millions.
+        let candidates = tokio::task::spawn_blocking(move || {
+            let mut candidates: Vec<Candidate> =
+                measures.iter().map(|measure| measure.candidate(signal)).collect();
+            rank(&mut candidates);
+            candidates
+        });
+        let candidates = candidates.await.ok()?;
         let evictable = |one: &&Candidate| pods.get(&one.key).is_some_and(|pod| !is_critical(&pod.object));
         let key = candidates.iter().find(evictable)?.key.clone();
         let pod = pods.get(&key)?;
@@ -141,9 +146,10 @@ impl EvictionManager {
         Some(key)
     }
 
-    /// The pods of the agent that the runtime may have something of, by key.
+    /// The pods of the agent of which something may run, by key. An evicted pod that has stopped is not among them, even if
+    /// the API server cannot be reached to have its status.
     fn active_pods(&self) -> BTreeMap<Key, Arc<BoundPod>> {
-        let keys = self.records.active().into_iter();
+        let keys = self.records.running().into_iter();
         let pod = |key: Key| {
             let pod = self.pods.find(&key)?.to_owned().ok()?;
             let pod = BoundPod::new(pod);
@@ -152,17 +158,12 @@ impl EvictionManager {
         keys.filter_map(pod).collect()
     }
 
-    fn candidate(&self, signal: Signal, pod: &BoundPod, containers: Option<&ContainerUsage>) -> Candidate {
+    fn measure(&self, pod: &Arc<BoundPod>, usage: &HashMap<String, ContainerUsage>) -> PodMeasure {
         let volumes = pod_directory(&self.node.root, pod.uid()).join("volumes/kubernetes.io~empty-dir");
-        let logs = log_directory(&pod.object, &self.node);
-        let usage = containers.and_then(|containers| pod_usage(signal, containers, &[&volumes, &logs]));
-        let requests = pod_requests(&pod.object);
-        let request = requests.get(signal.resource());
-        Candidate {
-            key: pod.key.clone(),
-            priority: pod.spec().priority.unwrap_or(0),
-            usage,
-            request: request.copied().map_or(0, Quantity::value),
+        PodMeasure {
+            pod: pod.clone(),
+            containers: usage.get(pod.uid()).cloned(),
+            directories: [volumes, log_directory(&pod.object, &self.node)],
         }
     }
 
@@ -189,6 +190,31 @@ impl EvictionManager {
                 ..ObjectReference::default()
             };
             recorder.record(node, EventType::Warning, "EvictionThresholdMet", message);
+        }
+    }
+}
+
+/// A pod whose use of a resource is to be measured.
+struct PodMeasure {
+    pod: Arc<BoundPod>,
+    /// `None` if the runtime reports nothing of it.
+    containers: Option<ContainerUsage>,
+    /// Its volumes and logs on the node's disk.
+    directories: [PathBuf; 2],
+}
+
+impl PodMeasure {
+    /// The pod with its use. Reads the whole tree of its files if the signal is about disks.
+    fn candidate(&self, signal: Signal) -> Candidate {
+        let containers = self.containers.as_ref();
+        let usage = containers.and_then(|containers| pod_usage(signal, containers, &self.directories));
+        let requests = pod_requests(&self.pod.object);
+        let request = requests.get(signal.resource());
+        Candidate {
+            key: self.pod.key.clone(),
+            priority: self.pod.spec().priority.unwrap_or(0),
+            usage,
+            request: request.copied().map_or(0, Quantity::value),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The use of a resource by each pod.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use setpoint_container_runtime::{ContainerStats, Error, Runtime};
 
@@ -27,7 +27,7 @@ pub(super) async fn container_usage(runtime: &dyn Runtime) -> Result<HashMap<Str
 }
 
 /// What a pod uses of the resource of a signal: its containers, its logs and its volumes on the node's disk.
-pub(super) fn pod_usage(signal: Signal, containers: &ContainerUsage, directories: &[&Path]) -> Option<i64> {
+pub(super) fn pod_usage(signal: Signal, containers: &ContainerUsage, directories: &[PathBuf]) -> Option<i64> {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let containers = containers.values();
     match signal {

@@ -40,6 +40,8 @@ pub(crate) struct PodRecord {
     pub(crate) resize: Option<ResizeState>,
     /// Why the agent ended the pod.
     pub(crate) failure: Option<PodFailure>,
+    /// Whether nothing runs any more of a pod that ended, which the API may not have yet.
+    pub(crate) has_stopped: bool,
     /// The work that a task does for the pod.
     pub(crate) work: Work,
     /// When a failed start is tried again, by the name of the container; the empty name is the sandbox, and [`REMOVAL`] the
@@ -200,10 +202,21 @@ impl Records {
 
     /// The keys of all pods that the runtime may have something of.
     pub(crate) fn active(&self) -> Vec<Key> {
+        self.keys_of(|record| !record.sandboxes.is_empty())
+    }
+
+    /// The keys of all pods of which something may run.
+    pub(crate) fn running(&self) -> Vec<Key> {
+        self.keys_of(|record| !record.sandboxes.is_empty() && !record.has_stopped)
+    }
+
+    fn keys_of(&self, is_selected: impl Fn(&PodRecord) -> bool) -> Vec<Key> {
         let maps = self.0.lock();
-        let is_active = |record: &SharedRecord| !record.lock().sandboxes.is_empty();
-        let active = maps.by_key.iter().filter(|(_, record)| is_active(record));
-        active.map(|(key, _)| key.clone()).collect()
+        let selected = maps
+            .by_key
+            .iter()
+            .filter(|(_, record)| is_selected(&record.lock()));
+        selected.map(|(key, _)| key.clone()).collect()
     }
 
     /// Whether there is a pod of this uid.
@@ -278,5 +291,15 @@ mod tests {
         assert!(record.may_remove(at(0)));
         record.retries.insert(REMOVAL.to_owned(), at(5));
         assert!(!record.may_remove(at(4)) && record.may_remove(at(5)));
+    }
+
+    #[test]
+    fn a_pod_that_has_stopped_is_active_until_it_is_removed_and_does_not_run() {
+        let (records, key) = (Records::default(), Key::new("default", "web"));
+        let record = records.find_or_create(&key, "u1");
+        record.lock().sandboxes.push(SandboxId("s1".to_owned()));
+        assert_eq!((records.active().len(), records.running().len()), (1, 1));
+        record.lock().has_stopped = true;
+        assert_eq!((records.active().len(), records.running().len()), (1, 0));
     }
 }

@@ -1,9 +1,11 @@
 //! [`PodStep`]: one step of a pod: observe, plan, carry out, report.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use setpoint_api::options::DeleteOptions;
@@ -25,6 +27,9 @@ use crate::status_update::with_status;
 
 /// A plan has fewer steps than this that follow at once from each other; each starts at least one container.
 const MAX_STEPS: usize = 64;
+
+/// How long a pod waits after its work panicked.
+const PANIC_RETRY: Duration = Duration::from_secs(5);
 
 /// How long a pod that waits for a time waits at most until its status is reported again, after that failed.
 const REPORT_RETRY: Duration = Duration::from_secs(1);
@@ -229,6 +234,7 @@ impl PodStep<'_> {
         }
         let observed = self.observe().await?;
         if observed.is_stopped() {
+            self.record.lock().has_stopped = true;
             let executor = &self.reconciler.executor;
             executor
                 .setup
@@ -276,7 +282,16 @@ impl PodStep<'_> {
             Work::Sync { .. } => CancellationToken::new(),
             Work::Kill { cancel, .. } => cancel.clone(),
         };
+        let (clock, pod) = (self.reconciler.clock.clone(), self.pod.clone());
         let work = async move {
+            let work = AssertUnwindSafe(work).catch_unwind();
+            let work = async {
+                if work.await.is_err() {
+                    // What it left undone is planned again, after a while.
+                    tracing::error!(pod = %pod.key, "the work for a pod panicked");
+                    clock.sleep(PANIC_RETRY).await;
+                }
+            };
             let has_ended = cancel.run_until_cancelled(work).await.is_some();
             let mut record = record.lock();
             if has_ended {
