@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1;
 use super::expansion::{expand, unresolved};
 use super::service_env::{ServiceView, service_variables};
 use super::{ConfigError, ContainerRequest, downward, spec};
+use crate::static_pods::is_static;
 
 /// The objects that the environment of a container refers to, as they were read.
 #[derive(Debug, Clone, Default)]
@@ -15,8 +16,8 @@ pub struct EnvSources {
     pub config_maps: BTreeMap<String, Result<BTreeMap<String, String>, SourceError>>,
     /// The data of Secrets, by name.
     pub secrets: BTreeMap<String, Result<BTreeMap<String, String>, SourceError>>,
-    /// The Services of the pod's namespace, and `kubernetes` of the namespace `default`.
-    pub services: Vec<ServiceView>,
+    /// The Services of the pod's namespace, and `kubernetes` of the namespace `default`; `None` if they were never read.
+    pub services: Option<Vec<ServiceView>>,
 }
 
 /// Why an object could not be read.
@@ -39,7 +40,7 @@ enum Source {
 pub(super) fn environment(request: &ContainerRequest<'_>) -> Result<BTreeMap<String, String>, ConfigError> {
     let links = spec(request.pod).enable_service_links.unwrap_or(true);
     let namespace = request.pod.metadata.namespace.as_deref().unwrap_or_default();
-    let services = service_variables(&request.sources.services, namespace, links);
+    let services = service_variables(services(request)?, namespace, links);
     let mut env = BTreeMap::new();
     for from in request.container.env_from.iter().flatten() {
         add_all(request, from, &mut env)?;
@@ -53,6 +54,18 @@ pub(super) fn environment(request: &ContainerRequest<'_>) -> Result<BTreeMap<Str
         env.entry(name).or_insert(value);
     }
     Ok(env)
+}
+
+/// The Services that the pod sees. Without them only a static pod starts, which may be the API server itself.
+fn services<'a>(request: &ContainerRequest<'a>) -> Result<&'a [ServiceView], ConfigError> {
+    match &request.sources.services {
+        Some(services) => Ok(services),
+        None if is_static(request.pod) => Ok(&[]),
+        None => {
+            let message = "services have not yet been read at least once, cannot construct envvars";
+            Err(ConfigError(message.to_owned()))
+        }
+    }
 }
 
 /// Adds all keys of a ConfigMap or Secret.

@@ -66,7 +66,10 @@ struct Request {
 impl Default for Request {
     fn default() -> Self {
         Self {
-            sources: EnvSources::default(),
+            sources: EnvSources {
+                services: Some(Vec::new()),
+                ..EnvSources::default()
+            },
             volumes: MountedVolumes::default(),
             image: ImageFacts {
                 reference: "sha256:1".to_owned(),
@@ -271,6 +274,18 @@ fn resources_are_divided_and_rounded_up() {
 }
 
 #[test]
+fn a_container_waits_until_services_have_been_read_and_that_of_a_static_pod_does_not() {
+    let mut request = Request::default();
+    request.sources.services = None;
+    let unread = "services have not yet been read at least once, cannot construct envvars";
+    let mut pod = pod(json!({}), json!({}));
+    assert_eq!(request.config(&pod).unwrap_err(), unread);
+    let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
+    pod.metadata.annotations = Some([source].into());
+    assert!(request.config(&pod).is_ok());
+}
+
+#[test]
 fn services_are_variables() {
     let service = |namespace: &str, name: &str, address: &str| -> ServiceView {
         serde_json::from_value(json!({
@@ -280,12 +295,12 @@ fn services_are_variables() {
         .unwrap()
     };
     let mut request = Request::default();
-    request.sources.services = vec![
+    request.sources.services = Some(vec![
         service("default", "kubernetes", "10.96.0.1"),
         service("team-1", "my-db", "10.96.0.9"),
         service("team-1", "headless", "None"),
         service("other", "else", "10.96.0.8"),
-    ];
+    ]);
     let names = |spec: Value| -> Vec<String> {
         let env = request.config(&pod(spec, json!({}))).unwrap().env;
         env.into_iter()

@@ -13,6 +13,13 @@ const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
+/// Whether the pod comes from a file of the node, by an annotation that its mirror has too.
+pub(crate) fn is_static(pod: &v1::Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    let source = annotations.and_then(|annotations| annotations.get(CONFIG_SOURCE));
+    source.is_some_and(|source| source != "api")
+}
+
 /// Reads the pod of a file on this node. `Err` is why it cannot be used.
 pub(super) fn read(
     path: &Path,

@@ -19,6 +19,8 @@ use setpoint_api::{Clock, Key};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use file::is_static;
+
 /// How often the folder is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1;
 use serde::Deserialize;
 
+use super::node_affinity::{NodeSelector, NodeView, VolumeNodeAffinity};
 use super::ownership::Ownership;
 use super::{MountedVolume, VolumeManager, blocking, host_path};
 use crate::container_config::identity;
@@ -55,6 +56,7 @@ struct PersistentVolumeSpec {
     claim_ref: Option<ClaimReference>,
     host_path: Option<PathSource>,
     local: Option<PathSource>,
+    node_affinity: VolumeNodeAffinity,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -79,11 +81,9 @@ impl VolumeManager {
         read_only: Option<bool>,
     ) -> Result<MountedVolume, String> {
         let [_, namespace, _] = identity(pod);
-        let client = self.objects.client();
-        let claims = client.namespaced::<v1::PersistentVolumeClaim>(namespace);
         let failed =
             |reason: &dyn std::fmt::Display| format!("error processing PVC {namespace}/{name}: {reason}");
-        let claim = claims.dynamic().get(name).await;
+        let claim = self.objects.read_claim(namespace, name).await;
         let claim = claim.map_err(|status| {
             failed(&format!(
                 "failed to fetch PVC from API server: {}",
@@ -97,11 +97,13 @@ impl VolumeManager {
         if claim.status.phase != "Bound" || claim.spec.volume_name.is_empty() {
             return Err(failed(&"PVC is not bound"));
         }
-        let volumes = client.all::<v1::PersistentVolume>();
-        let volume = volumes.dynamic().get(&claim.spec.volume_name).await;
+        let volume = self.objects.read_volume(&claim.spec.volume_name).await;
         let volume = volume.map_err(|status| failed(&status.message))?;
         let volume: PersistentVolumeView = volume.decode().map_err(|error| failed(&error))?;
         check_bound(&claim, &volume).map_err(|reason| failed(&reason))?;
+        if let Some(required) = volume.spec.node_affinity.required {
+            self.check_node(&claim.spec.volume_name, &required).await?;
+        }
         let mut mounted = match (volume.spec.host_path, volume.spec.local) {
             (Some(source), _) => blocking(move || host_path::check(source.path.as_ref(), &source.r#type))
                 .await
@@ -111,6 +113,20 @@ impl VolumeManager {
         };
         mounted.read_only = read_only == Some(true);
         Ok(mounted)
+    }
+
+    /// Checks that the volume can be reached from this node: a path of it may be there on every node, with other data.
+    async fn check_node(&self, volume: &str, required: &NodeSelector) -> Result<(), String> {
+        let failed = |reason: &dyn std::fmt::Display| {
+            format!("MountVolume.NodeAffinity check failed for volume \"{volume}\" : {reason}")
+        };
+        let node = self.objects.read_node(&self.node.name).await;
+        let node = node.map_err(|status| failed(&status.message))?;
+        let node: NodeView = node.decode().map_err(|error| failed(&error))?;
+        match required.matches(&node.metadata.labels) {
+            true => Ok(()),
+            false => Err(failed(&"no matching NodeSelectorTerms")),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod claim;
 mod cleanup;
 mod empty_dir;
 mod host_path;
+mod node_affinity;
 mod objects;
 mod ownership;
 mod payload;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
 use parking_lot::Mutex;
-use setpoint_api::Clock;
+use setpoint_api::{Clock, Status, Stored};
 use setpoint_client::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -131,6 +132,11 @@ impl VolumeManager {
             volume: uid.to_owned(),
             message,
         })
+    }
+
+    /// A Secret that a pod refers to. While the API server is down, it is the one that was read before.
+    pub(crate) async fn secret(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
+        self.objects.read_secret(namespace, name).await
     }
 
     /// The objects that the environment of a container refers to.

@@ -31,6 +31,8 @@ pub(super) struct ObjectReader {
     client: Client,
     clock: Arc<dyn Clock>,
     cache: Mutex<HashMap<CacheKey, (Timestamp, Arc<Stored>)>>,
+    /// The Services of all namespaces as they were last listed; `None` before.
+    services: Mutex<Option<Arc<[ServiceView]>>>,
 }
 
 /// The resource, the namespace and the name of an object.
@@ -71,11 +73,8 @@ impl ObjectReader {
             client,
             clock,
             cache: Mutex::default(),
+            services: Mutex::default(),
         }
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.client
     }
 
     /// The data of a ConfigMap; of one that is absent and optional it is empty.
@@ -183,23 +182,21 @@ impl ObjectReader {
         sources
     }
 
-    /// The Services that a pod of the namespace sees in its environment. Where they cannot be read, there are none.
-    async fn services(&self, namespace: &str) -> Vec<ServiceView> {
-        let mut services = Vec::new();
-        if let Ok(own) = self
-            .client
-            .all::<v1::Service>()
-            .dynamic()
-            .list(&ListOptions::default())
-            .await
-        {
-            let decoded = own
-                .items
-                .iter()
-                .filter_map(|stored| stored.decode::<ServiceView>().ok());
-            services.extend(decoded.filter(|service| service.is_seen_from(namespace)));
+    /// The Services that a pod of the namespace sees in its environment. Where they cannot be read, they are those that were
+    /// read last; `None` if there was no such time.
+    async fn services(&self, namespace: &str) -> Option<Vec<ServiceView>> {
+        let services = self.client.all::<v1::Service>();
+        match services.dynamic().list(&ListOptions::default()).await {
+            Ok(listed) => {
+                let stored = listed.items.iter();
+                let views = stored.filter_map(|stored| stored.decode::<ServiceView>().ok());
+                *self.services.lock() = Some(views.collect());
+            }
+            Err(status) => tracing::warn!(%status, "cannot list Services for the environment of a container"),
         }
-        services
+        let known = self.services.lock().clone()?;
+        let seen = known.iter().filter(|service| service.is_seen_from(namespace));
+        Some(seen.cloned().collect())
     }
 
     async fn read_config_map(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
@@ -208,9 +205,30 @@ impl ObjectReader {
         self.cached(key, read.dynamic().get(name)).await
     }
 
-    async fn read_secret(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
+    pub(super) async fn read_secret(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
         let read = self.client.namespaced::<v1::Secret>(namespace);
         let key = ("secrets", namespace.to_owned(), name.to_owned());
+        self.cached(key, read.dynamic().get(name)).await
+    }
+
+    /// A PersistentVolumeClaim.
+    pub(super) async fn read_claim(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
+        let read = self.client.namespaced::<v1::PersistentVolumeClaim>(namespace);
+        let key = ("persistentvolumeclaims", namespace.to_owned(), name.to_owned());
+        self.cached(key, read.dynamic().get(name)).await
+    }
+
+    /// A PersistentVolume.
+    pub(super) async fn read_volume(&self, name: &str) -> Result<Arc<Stored>, Status> {
+        let read = self.client.all::<v1::PersistentVolume>();
+        let key = ("persistentvolumes", String::new(), name.to_owned());
+        self.cached(key, read.dynamic().get(name)).await
+    }
+
+    /// A Node.
+    pub(super) async fn read_node(&self, name: &str) -> Result<Arc<Stored>, Status> {
+        let read = self.client.all::<v1::Node>();
+        let key = ("nodes", String::new(), name.to_owned());
         self.cached(key, read.dynamic().get(name)).await
     }
 
