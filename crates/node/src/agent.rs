@@ -20,6 +20,7 @@ use crate::container_config::{NodeFacts, parse_resolv_conf};
 use crate::eviction::{EvictionManager, NodePressure};
 use crate::garbage_collection::GarbageCollector;
 use crate::heartbeat::Heartbeat;
+use crate::image_pulls::PullRecords;
 use crate::local_path;
 use crate::loops::{HostLoops, Loops};
 use crate::pod::admission::Admission;
@@ -91,7 +92,9 @@ async fn run_agent(context: Context, config: Config, stop: CancellationToken) ->
         work,
         keys,
     };
-    loops.relist.compare().await.map_err(Error::failed)?;
+    if take_over(&loops.relist, &executor, &stop).await.is_none() {
+        return Ok(());
+    }
     let reconciler = PodReconciler {
         pods,
         machines: machines.clone(),
@@ -215,6 +218,28 @@ async fn wait_for_runtime(
     }
 }
 
+/// Finds what a previous agent left in the runtime, which may be restarted meanwhile; `None` if the stop comes first.
+async fn take_over(relist: &Relist, executor: &PodExecutor, stop: &CancellationToken) -> Option<()> {
+    loop {
+        match take_inventory(relist, executor).await {
+            Ok(()) => return Some(()),
+            Err(error) => tracing::warn!(%error, "cannot list what the container runtime has"),
+        }
+        stop.run_until_cancelled(executor.clock.sleep(RUNTIME_RETRY))
+            .await?;
+    }
+}
+
+async fn take_inventory(
+    relist: &Relist,
+    executor: &PodExecutor,
+) -> Result<(), setpoint_container_runtime::Error> {
+    if let Some(records) = executor.setup.pull_records() {
+        records.recover(&*executor.runtime, executor.clock.now()).await?;
+    }
+    relist.compare().await.map(drop)
+}
+
 /// The volumes of this machine and its facts, unless its containers are simulated.
 fn host_volumes(config: &Config, context: &Context) -> Option<(Arc<VolumeManager>, Arc<NodeFacts>)> {
     let RuntimeConfig::Containers(host) = &config.runtime else {
@@ -267,6 +292,7 @@ fn executor(
             Some((volumes, node)) => Setup::Host(HostSetup {
                 volumes,
                 cgroups: CgroupManager::start(&node),
+                pull_records: PullRecords::new(&node.root),
                 node,
             }),
             None => Setup::Simulated,

@@ -14,6 +14,7 @@ pub mod container_config;
 pub mod eviction;
 mod garbage_collection;
 mod heartbeat;
+mod image_pulls;
 mod lease;
 pub mod local_path;
 pub mod logs;

@@ -188,6 +188,9 @@ impl GarbageCollector {
             .flat_map(|container| [container.image_id.as_str(), container.image.as_str()])
             .collect();
         let images = runtime.list_images().await?;
+        if let Some(records) = self.executor.setup.pull_records() {
+            records.retain(&images, now).await;
+        }
         let unused = {
             let mut records = self.images.lock();
             records.update(&images, &in_use, now);
@@ -203,8 +206,11 @@ impl GarbageCollector {
                 break;
             }
             tracing::info!(image = id, "removing an unused image");
-            runtime.remove_image(&id).await?;
-            freed = freed.saturating_add(sizes.get(id.as_str()).copied().unwrap_or(0));
+            match runtime.remove_image(&id).await {
+                Ok(()) => freed = freed.saturating_add(sizes.get(id.as_str()).copied().unwrap_or(0)),
+                // The others are removed nevertheless.
+                Err(error) => tracing::warn!(image = id, %error, "cannot remove an unused image"),
+            }
         }
         Ok(freed)
     }

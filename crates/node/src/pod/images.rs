@@ -11,6 +11,7 @@ use super::backoff::Backoff;
 use super::bound_pod::BoundPod;
 use super::record::{PullFailure, SharedRecord, WaitingReason};
 use super::work::PodExecutor;
+use crate::image_pulls::{ImageAccess, PulledWith};
 
 /// After this time a pull that failed is reported as backing off.
 const REPORT_BACKOFF_AFTER: Duration = Duration::from_secs(1);
@@ -32,8 +33,12 @@ impl PodExecutor {
         if policy != "Always" {
             let present = self.runtime.image(name).await;
             let present = present.map_err(|error| self.report_inspection(pod, container, &error))?;
-            if let Some(image) = present {
-                let message = format!("Container image \"{name}\" already present on machine");
+            if let Some(image) = present
+                && self.may_use(pod, name, &image).await
+            {
+                let message = format!(
+                    "Container image \"{name}\" already present on machine and can be accessed by the pod"
+                );
                 self.events.normal(pod, &container.name, "Pulled", message);
                 return Ok(image);
             }
@@ -55,6 +60,22 @@ impl PodExecutor {
         }
     }
 
+    /// Whether the pod may use an image that is present: not one that the agent pulled with credentials that the pod lacks.
+    async fn may_use(&self, pod: &BoundPod, name: &str, image: &Image) -> bool {
+        let Some(records) = self.setup.pull_records() else {
+            return true;
+        };
+        match records.check(name, &image.id).await {
+            ImageAccess::Open => true,
+            ImageAccess::Restricted => {
+                let credentials = self.pull_credentials(pod, name).await;
+                let secrets = credentials.into_iter().map(|one| one.secret).collect();
+                let now = self.clock.now();
+                records.is_granted(name, &image.id, secrets, now).await
+            }
+        }
+    }
+
     async fn pull(
         &self,
         pod: &BoundPod,
@@ -65,7 +86,7 @@ impl PodExecutor {
         let message = format!("Pulling image \"{name}\"");
         self.events.normal(pod, &container.name, "Pulling", message);
         let began = self.clock.now();
-        match self.pull_with_credentials(pod, name).await {
+        match self.pull_recorded(pod, name).await {
             Ok(id) => {
                 record.lock().pulls.remove(name);
                 let took = go_seconds(began, self.clock.now());
@@ -85,18 +106,40 @@ impl PodExecutor {
         }
     }
 
+    /// Pulls, and records who may use the image from now on. Returns its id.
+    async fn pull_recorded(&self, pod: &BoundPod, name: &str) -> Result<String, Error> {
+        let records = self.setup.pull_records();
+        if let Some(records) = records {
+            let begun = records.begin(name).await;
+            begun.map_err(|error| {
+                let message = format!("failed to record image pull intent: {error}");
+                Error::new(ErrorKind::Other, message)
+            })?;
+        }
+        let pulled = self.pull_with_credentials(pod, name).await;
+        if let Some(records) = records {
+            let pulled = pulled.as_ref().ok();
+            let pulled = pulled.map(|(id, pulled_with)| (id.as_str(), pulled_with.clone()));
+            records.end(name, pulled, self.clock.now()).await;
+        }
+        pulled.map(|(id, _)| id)
+    }
+
     /// Pulls with each of the pod's credentials for the registry, and without any if it has none.
-    async fn pull_with_credentials(&self, pod: &BoundPod, name: &str) -> Result<String, Error> {
+    async fn pull_with_credentials(&self, pod: &BoundPod, name: &str) -> Result<(String, PulledWith), Error> {
         let credentials = self.pull_credentials(pod, name).await;
-        let Some((last, others)) = credentials.split_last() else {
-            return self.runtime.pull_image(name, None).await;
-        };
-        for credentials in others {
-            if let Ok(id) = self.runtime.pull_image(name, Some(credentials)).await {
-                return Ok(id);
+        let mut failed = None;
+        for one in credentials {
+            match self.runtime.pull_image(name, Some(&one.credentials)).await {
+                Ok(id) => return Ok((id, PulledWith::Secret(one.secret))),
+                Err(error) => failed = Some(error),
             }
         }
-        self.runtime.pull_image(name, Some(last)).await
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let id = self.runtime.pull_image(name, None).await?;
+        Ok((id, PulledWith::NoCredentials))
     }
 
     fn pull_failed(

@@ -9,9 +9,14 @@ use setpoint_runtime::EventType;
 
 use super::bound_pod::BoundPod;
 use super::work::PodExecutor;
+use crate::image_pulls::{DOCKER_HUB, PullSecret, credential_hash, registry_of};
 
-/// Docker Hub, by the names that images and credentials use for it.
-const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+/// Credentials for a registry, and the Secret they are from.
+#[derive(Debug, Clone)]
+pub(super) struct SecretCredentials {
+    pub(super) credentials: PullCredentials,
+    pub(super) secret: PullSecret,
+}
 
 /// The content of a Secret of type `kubernetes.io/dockerconfigjson`.
 #[derive(Debug, Default, Deserialize)]
@@ -34,18 +39,16 @@ struct RegistryAuth {
 impl PodExecutor {
     /// The credentials in the pod's Secrets that match the registry of an image. Missing Secrets are reported, and the
     /// image is pulled without them.
-    pub(super) async fn pull_credentials(&self, pod: &BoundPod, image: &str) -> Vec<PullCredentials> {
+    pub(super) async fn pull_credentials(&self, pod: &BoundPod, image: &str) -> Vec<SecretCredentials> {
         let names = pod
             .spec()
             .image_pull_secrets
             .iter()
             .flatten()
             .map(|secret| secret.name.as_str());
-        let secrets = self.client.namespaced::<Secret>(pod.key.namespace());
         let (mut credentials, mut missing) = (Vec::new(), Vec::new());
         for name in names.filter(|name| !name.is_empty()) {
-            let secret = secrets.get(name).await.and_then(|secret| secret.to_owned());
-            match secret {
+            match self.setup.secret(pod.key.namespace(), name, &self.client).await {
                 Ok(secret) => credentials.extend(matching(&secret, image)),
                 Err(_) => missing.push(name),
             }
@@ -67,7 +70,7 @@ impl PodExecutor {
 }
 
 /// The credentials of a Secret for the registry of an image.
-fn matching(secret: &Secret, image: &str) -> Vec<PullCredentials> {
+fn matching(secret: &Secret, image: &str) -> Vec<SecretCredentials> {
     let data = |key: &str| secret.data.as_ref()?.get(key).map(|bytes| bytes.0.clone());
     let auths = if let Some(bytes) = data(".dockerconfigjson") {
         serde_json::from_slice::<DockerConfig>(&bytes).map(|config| config.auths)
@@ -86,7 +89,24 @@ fn matching(secret: &Secret, image: &str) -> Vec<PullCredentials> {
         identity_token: auth.identitytoken,
         registry_token: auth.registrytoken,
     });
-    credentials.collect()
+    credentials
+        .map(|credentials| SecretCredentials {
+            secret: pull_secret(secret, &credentials),
+            credentials,
+        })
+        .collect()
+}
+
+/// The Secret as the records of pulled images name it.
+fn pull_secret(secret: &Secret, credentials: &PullCredentials) -> PullSecret {
+    let metadata = &secret.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    PullSecret {
+        uid: text(&metadata.uid),
+        namespace: text(&metadata.namespace),
+        name: text(&metadata.name),
+        credential_hash: credential_hash(credentials),
+    }
 }
 
 /// Whether credentials for this server are for the registry of an image; `*` stands for a label of the host name.
@@ -111,14 +131,6 @@ fn matches_host(pattern: &str, host: &str) -> bool {
     let (pattern, host): (Vec<_>, Vec<_>) = (pattern.split('.').collect(), host.split('.').collect());
     let same = |(pattern, label): (&&str, &&str)| *pattern == "*" || pattern == label;
     pattern.len() == host.len() && pattern.iter().zip(&host).all(same)
-}
-
-/// The registry and the repository of an image, which is one of Docker Hub without a host.
-fn registry_of(image: &str) -> (&str, &str) {
-    match image.split_once('/') {
-        Some((host, rest)) if host == "localhost" || host.contains(['.', ':']) => (host, rest),
-        _ => (DOCKER_HUB[0], image),
-    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::container_config::{
     ContainerRequest, ImageFacts, NodeFacts, container_config, files, sandbox_config,
     termination_message_path,
 };
+use crate::image_pulls::PullRecords;
 use crate::volumes::{MountedVolumes, VolumeManager};
 
 /// At most this much of a termination message is reported.
@@ -31,6 +32,7 @@ const LOG_TAIL_BYTES: u64 = 64 << 10;
 pub(crate) struct HostSetup {
     pub(crate) volumes: Arc<VolumeManager>,
     pub(crate) node: Arc<NodeFacts>,
+    pub(crate) pull_records: PullRecords,
     /// `None` if this machine's cgroups cannot be written.
     pub(crate) cgroups: Option<CgroupManager>,
 }

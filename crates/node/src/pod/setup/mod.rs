@@ -6,14 +6,16 @@ pub(crate) mod simulated;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::Container;
-use setpoint_api::Clock;
+use k8s_openapi::api::core::v1::{Container, Secret};
+use setpoint_api::{Clock, Status};
+use setpoint_client::Client;
 use setpoint_container_runtime::container::Resources;
 use setpoint_container_runtime::{ContainerConfig, ContainerId, Image, SandboxConfig};
 
 use super::bound_pod::{BoundPod, ContainerIndex};
 use super::observed::ObservedPod;
 use crate::container_config::container_resources;
+use crate::image_pulls::PullRecords;
 use crate::volumes::MountedVolumes;
 
 pub(crate) use host::HostSetup;
@@ -70,6 +72,28 @@ impl Setup {
             Self::Host(host) => container_resources(&pod.object, container, &host.node),
             Self::Simulated => Resources::default(),
         }
+    }
+
+    /// How images were pulled; `None` if none is ever pulled.
+    pub(crate) fn pull_records(&self) -> Option<&PullRecords> {
+        match self {
+            Self::Simulated => None,
+            Self::Host(host) => Some(&host.pull_records),
+        }
+    }
+
+    /// A Secret that a pod refers to.
+    pub(crate) async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        client: &Client,
+    ) -> Result<Secret, Status> {
+        let read = match self {
+            Self::Host(host) => host.volumes.secret(namespace, name).await,
+            Self::Simulated => client.namespaced::<Secret>(namespace).dynamic().get(name).await,
+        };
+        read?.decode().map_err(Status::internal)
     }
 
     /// Counts a running pod for the weight of its class.
