@@ -46,6 +46,19 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) node_address: Option<Ipv4Addr>,
     pub(crate) runtime_config: RuntimeConfig,
+    /// The interfaces of the pods that the runtime has, for the command GC.
+    #[serde(rename = "cni.dev/valid-attachments")]
+    pub(crate) valid_attachments: Option<Vec<Attachment>>,
+}
+
+/// The interface of a pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Attachment {
+    #[serde(rename = "containerID")]
+    pub(crate) container_id: String,
+    #[serde(rename = "ifname")]
+    pub(crate) interface: String,
 }
 
 /// The settings of one pod.

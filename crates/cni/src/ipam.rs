@@ -107,6 +107,11 @@ impl Leases {
         found.map(|(address, _)| *address)
     }
 
+    /// The leases of all pods.
+    pub(crate) fn all(&self) -> Vec<Lease> {
+        self.state.leases.values().cloned().collect()
+    }
+
     /// Takes back the address of a pod.
     pub(crate) fn release(&mut self, container: &str, interface: &str) -> Option<(Ipv4Addr, Lease)> {
         let address = self.find(container, interface)?;

@@ -1,4 +1,4 @@
-//! The plugin's commands: ADD, DEL, CHECK, STATUS, VERSION.
+//! The plugin's commands: ADD, DEL, CHECK, GC, STATUS, VERSION.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::config::Config;
+use crate::config::{Attachment, Config};
 use crate::error::Error;
 use crate::ipam::{Lease, Leases};
 use crate::{host_ports, network};
@@ -62,6 +62,9 @@ fn execute(input: &str) -> Result<Option<Value>, Error> {
         .map_err(|error| Error::new(Error::INVALID_CONFIG, format!("invalid configuration: {error}")))?;
     if command == "STATUS" {
         return Ok(None);
+    }
+    if command == "GC" {
+        return collect_garbage(&config).map(|()| None);
     }
     let call = Call {
         container: variable("CNI_CONTAINERID")?,
@@ -178,6 +181,33 @@ fn release(call: &Call, leases: &mut Leases, has_host_ports: bool) -> Result<(),
     }
     network::disconnect(&call.container, &call.interface).map_err(Error::io("cannot remove the link"))?;
     leases.save()
+}
+
+/// Removes what is left of pods that the runtime does not have any more. A runtime that lists none keeps none; one that does
+/// not send the list is rejected.
+fn collect_garbage(config: &Config) -> Result<(), Error> {
+    if config.r#type == "loopback" {
+        return Ok(());
+    }
+    let missing = || {
+        let message = "the list of valid attachments is missing";
+        Error::new(Error::INVALID_CONFIG, message)
+    };
+    let valid = config.valid_attachments.as_ref().ok_or_else(missing)?;
+    let mut leases = Leases::open(&config.data_dir, &config.subnet)?;
+    for lease in leases.all() {
+        let is_same =
+            |one: &Attachment| one.container_id == lease.container && one.interface == lease.interface;
+        if !valid.iter().any(is_same) {
+            let call = Call {
+                container: lease.container,
+                interface: lease.interface,
+                namespace: None,
+            };
+            release(&call, &mut leases, true)?;
+        }
+    }
+    Ok(())
 }
 
 fn check(call: &Call, config: &Config) -> Result<(), Error> {

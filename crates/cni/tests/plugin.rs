@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         a_port_of_the_node_reaches_the_pod();
         what_is_deleted_is_gone_and_can_be_deleted_again();
         a_pod_does_not_take_over_the_address_or_the_ports_of_another();
+        what_the_runtime_does_not_have_is_collected();
         return ExitCode::SUCCESS;
     }
     let has_tools = ["/usr/bin/busybox", "/usr/sbin/ip", "/usr/sbin/nft"]
@@ -143,6 +144,34 @@ fn a_pod_does_not_take_over_the_address_or_the_ports_of_another() {
     assert!(!taken.status.success(), "{taken:?}");
     let next = second.add(directory.path(), json!({}));
     assert_ne!(address(&next), address(&added));
+}
+
+fn what_the_runtime_does_not_have_is_collected() {
+    let directory = tempfile::tempdir().unwrap();
+    let (kept, gone) = (Pod::new("g"), Pod::new("h"));
+    let ports = json!([{ "hostPort": 8082, "containerPort": 80, "protocol": "tcp" }]);
+    let first = kept.add(directory.path(), json!({}));
+    let second = gone.add(
+        directory.path(),
+        json!({ "runtimeConfig": { "portMappings": ports } }),
+    );
+    let exists = |result: &Value| {
+        let host = result["interfaces"][0]["name"].as_str().unwrap();
+        Path::new("/proc/sys/net/ipv4/conf").join(host).exists()
+    };
+    let collect = |attachments: Value| {
+        let config =
+            json!({ "cniVersion": "1.1.0", "subnet": subnet, "cni.dev/valid-attachments": attachments });
+        kept.execute("GC", directory.path(), config).status.success()
+    };
+    assert!(!collect(Value::Null), "without a list nothing is collected");
+    assert!(exists(&first) && exists(&second));
+    assert!(collect(json!([{ "containerID": "id-g", "ifname": "eth0" }])));
+    assert!(exists(&first) && !exists(&second));
+    let listed = run(&["nft", "list", "table", "ip", "setpoint-host-ports"]);
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains("8082"));
+    let next = gone.add(directory.path(), json!({ "subnet": subnet }));
+    assert_ne!(address(&next), address(&first));
 }
 
 struct Pod {
