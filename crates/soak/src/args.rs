@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 /// Runs a server under load and faults, and checks that it loses nothing.
 #[derive(Debug, Parser)]
@@ -21,6 +21,17 @@ pub(crate) struct Args {
     /// another is measured [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', num_args = 0..)]
     pub(crate) floods: Option<Vec<String>>,
+    /// Instead, run three servers on three etcd members in network namespaces: `histories` records what clients see
+    /// under faults of both and checks that it is linearizable; `rollout` stops the leader of the controllers while
+    /// a Deployment of 1,000 pods is rolled out [default: histories].
+    #[arg(long, value_name = "SCENARIO", num_args = 0..=1, default_missing_value = "histories", conflicts_with = "floods")]
+    pub(crate) etcd: Option<Scenario>,
+    /// The etcd program.
+    #[arg(long, value_name = "PATH", default_value = "etcd")]
+    pub(crate) etcd_program: PathBuf,
+    /// Set once this process has namespaces of its own.
+    #[arg(long, hide = true)]
+    pub(crate) isolated: bool,
     /// The duration of each flood.
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub(crate) seconds: u64,
@@ -33,6 +44,13 @@ pub(crate) struct Args {
     /// The 99th percentile that the latency of other users may reach while the server is up.
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     pub(crate) max_p99: u64,
+}
+
+/// What is run on servers that share an etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    Histories,
+    Rollout,
 }
 
 impl Args {

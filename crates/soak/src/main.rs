@@ -5,7 +5,8 @@
 //! After each one the load pauses and the invariants are checked (`checkpoint`): nothing acknowledged is lost, revisions
 //! never go back, watches have no gaps, memory and the latency of other users are bounded.
 //!
-//! With `--floods` it measures instead what one user notices of another's expensive requests (`floods`).
+//! With `--floods` it measures instead what one user notices of another's expensive requests (`floods`). With `--etcd` it runs
+//! three servers on three etcd members under faults of both (`etcd`), and judges what the clients saw (`linearizability`).
 //!
 //! A development tool: it reaches the server over HTTP only. Start reading at `run.rs`.
 
@@ -18,8 +19,10 @@
 mod args;
 mod checkpoint;
 mod control;
+mod etcd;
 mod faults;
 mod floods;
+mod linearizability;
 mod load;
 mod objects;
 mod process;
@@ -34,9 +37,10 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    let outcome = match &args.floods {
-        Some(names) => floods::run(&args, names),
-        None => run::run(&args),
+    let outcome = match (&args.floods, args.etcd) {
+        (Some(names), _) => floods::run(&args, names),
+        (None, Some(scenario)) => etcd::run(&args, scenario),
+        (None, None) => run::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

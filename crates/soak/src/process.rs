@@ -4,29 +4,44 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use setpoint_client::Kubeconfig;
 use setpoint_client::kubeconfig::Identity;
+use setpoint_conformance::time::{now, sleep};
 use setpoint_conformance::wire::Endpoint;
 
 use crate::soak::TOKENS;
 
 /// The file descriptors of the server if they are limited.
 const FILE_LIMIT: &str = "256";
+const POLL: Duration = Duration::from_millis(10);
 
 /// A server that can be restarted on the same port and data directory.
 #[derive(Debug)]
 pub(crate) struct Process {
-    program: PathBuf,
     /// The data directory.
     pub(crate) data: PathBuf,
+    launch: Launch,
+    running: Option<RunningServer>,
+}
+
+/// The command line of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    program: PathBuf,
+    data: PathBuf,
     /// The directory of the tokens and the log.
     dir: PathBuf,
-    /// The port; 0 until the first start has selected one.
-    port: u16,
-    running: Option<RunningServer>,
+    /// A program with arguments that executes the server.
+    pub(crate) wrapper: Vec<String>,
+    pub(crate) address: String,
+    /// 0 until the first start has selected one.
+    pub(crate) port: u16,
+    /// Further flags.
+    pub(crate) flags: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -48,12 +63,15 @@ pub(crate) struct StartOptions {
 impl Process {
     /// Starts an empty server with its data in one directory, and its log in another.
     pub(crate) fn start(program: &Path, dir: &Path, data: &Path) -> Result<Self> {
-        fs::write(dir.join("tokens.csv"), TOKENS)?;
+        Self::launch(Launch::new(program, dir, data))
+    }
+
+    /// Starts a server by this command line.
+    pub(crate) fn launch(launch: Launch) -> Result<Self> {
+        fs::write(launch.dir.join("tokens.csv"), TOKENS)?;
         let mut process = Self {
-            program: program.to_owned(),
-            data: data.to_owned(),
-            dir: dir.to_owned(),
-            port: 0,
+            data: launch.data.clone(),
+            launch,
             running: None,
         };
         process.spawn(&StartOptions::default())?;
@@ -62,11 +80,11 @@ impl Process {
 
     /// Starts the server again and waits until it serves.
     pub(crate) fn spawn(&mut self, options: &StartOptions) -> Result<()> {
-        let mut command = self.command(options);
+        let mut command = self.launch.command(options);
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.dir.join("log"))?;
+            .open(self.launch.dir.join("log"))?;
         command
             .envs(options.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -74,7 +92,7 @@ impl Process {
             .stderr(log);
         let mut child = command
             .spawn()
-            .with_context(|| format!("start {}", self.program.display()))?;
+            .with_context(|| format!("start {}", self.launch.program.display()))?;
         let mut stdout = BufReader::new(child.stdout.take().context("the output is piped")?);
         let mut line = String::new();
         stdout.read_line(&mut line)?;
@@ -88,33 +106,8 @@ impl Process {
             self.log_end()
         );
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-        self.port = port.with_context(|| format!("no port in {line:?}"))?;
+        self.launch.port = port.with_context(|| format!("no port in {line:?}"))?;
         Ok(())
-    }
-
-    /// With limited file descriptors a shell sets the limit first.
-    fn command(&self, options: &StartOptions) -> Command {
-        let mut command = match options.file_limit {
-            false => Command::new(&self.program),
-            true => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("ulimit -n {FILE_LIMIT}; exec \"$0\" \"$@\"")]);
-                shell.arg(&self.program);
-                shell
-            }
-        };
-        command
-            .args([
-                "up",
-                "--runtime=simulated",
-                "--listen",
-                &format!("127.0.0.1:{}", self.port),
-                "--data-dir",
-            ])
-            .arg(&self.data)
-            .arg("--token-auth-file")
-            .arg(self.dir.join("tokens.csv"));
-        command
     }
 
     /// The server for callers with a token.
@@ -143,6 +136,20 @@ impl Process {
         Ok(kill_process(pid.context("the server does not run")?, signal)?)
     }
 
+    /// Waits for the end of a process that was signalled.
+    pub(crate) fn wait_until_ended(&mut self, limit: Duration) -> Result<()> {
+        let started = now();
+        while self.is_running() {
+            ensure!(
+                started.elapsed() < limit,
+                "the server has not ended after {} s",
+                limit.as_secs()
+            );
+            sleep(POLL);
+        }
+        Ok(())
+    }
+
     /// Kills the process as a crash would.
     pub(crate) fn kill(&mut self) -> Result<()> {
         if let Some(mut running) = self.running.take() {
@@ -154,10 +161,51 @@ impl Process {
 
     /// The end of the server's log.
     pub(crate) fn log_end(&self) -> String {
-        let bytes = fs::read(self.dir.join("log")).unwrap_or_default();
+        let bytes = fs::read(self.launch.dir.join("log")).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let lines: Vec<&str> = text.lines().rev().take(20).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Launch {
+    /// A server on the loopback address.
+    pub(crate) fn new(program: &Path, dir: &Path, data: &Path) -> Self {
+        Self {
+            program: program.to_owned(),
+            data: data.to_owned(),
+            dir: dir.to_owned(),
+            wrapper: Vec::new(),
+            address: "127.0.0.1".to_owned(),
+            port: 0,
+            flags: Vec::new(),
+        }
+    }
+
+    /// With limited file descriptors a shell sets the limit first.
+    fn command(&self, options: &StartOptions) -> Command {
+        let mut command = match (options.file_limit, self.wrapper.split_first()) {
+            (false, None) => Command::new(&self.program),
+            (false, Some((wrapper, arguments))) => {
+                let mut command = Command::new(wrapper);
+                command.args(arguments).arg(&self.program);
+                command
+            }
+            (true, _) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {FILE_LIMIT}; exec \"$0\" \"$@\"")]);
+                shell.arg(&self.program);
+                shell
+            }
+        };
+        let listen = format!("{}:{}", self.address, self.port);
+        command
+            .args(["up", "--runtime=simulated", "--listen", &listen, "--data-dir"])
+            .arg(&self.data)
+            .arg("--token-auth-file")
+            .arg(self.dir.join("tokens.csv"))
+            .args(&self.flags);
+        command
     }
 }
 

@@ -38,6 +38,14 @@ impl Session {
         Ok(response)
     }
 
+    /// Opens a connection if none is open. If that fails, nothing was sent.
+    pub(crate) fn open(&mut self) -> io::Result<()> {
+        if self.connection.is_none() {
+            self.connection = Some(self.connect()?);
+        }
+        Ok(())
+    }
+
     /// A connection of its own, for a watch or for bytes that are no complete request.
     pub(crate) fn connect(&self) -> io::Result<Connection> {
         self.endpoint.connect(&self.caller)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use setpoint_client::kubeconfig::{self, Identity};
 use super::{Caller, Connection};
 use crate::wire::connection::Stream;
 
-/// Read and write timeout.
+/// The timeout of an endpoint without one of its own.
 const IO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server's address, with TLS configurations and token for its callers.
@@ -29,6 +29,8 @@ pub struct Endpoint {
     /// With and without the owner's client certificate; absent for a server without TLS.
     tls: Option<(Arc<ClientConfig>, Arc<ClientConfig>)>,
     token: Option<String>,
+    /// How long to wait for a connection, and for each read and write.
+    timeout: Duration,
 }
 
 /// Why an endpoint is invalid.
@@ -81,7 +83,15 @@ impl Endpoint {
             port,
             tls,
             token,
+            timeout: IO_TIMEOUT,
         })
+    }
+
+    /// The same server, with this timeout of connecting, and of each read and write.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 
     /// The value of the `Host` header.
@@ -90,10 +100,10 @@ impl Endpoint {
     }
 
     pub fn connect(&self, caller: &Caller) -> io::Result<Connection> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port))?;
+        let stream = self.open()?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(IO_TIMEOUT))?;
-        stream.set_write_timeout(Some(IO_TIMEOUT))?;
+        stream.set_read_timeout(Some(self.timeout))?;
+        stream.set_write_timeout(Some(self.timeout))?;
         let stream = match &self.tls {
             None => Stream::Plain(stream),
             Some((owner, anonymous)) => {
@@ -113,6 +123,18 @@ impl Endpoint {
             Caller::Header(value) => Some(value.clone()),
         };
         Ok(Connection::new(stream, self.host(), authorization))
+    }
+
+    /// Connects to the first address of the host that accepts.
+    fn open(&self) -> io::Result<TcpStream> {
+        let mut last = io::ErrorKind::AddrNotAvailable.into();
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, self.timeout) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The faults, one file each. Each one is injected, held for a while, and ended; when it returns the server is up.
 
 mod bombs;
-mod clock;
+pub(crate) mod clock;
 mod disk_full;
 mod file_descriptors;
 mod kill;
