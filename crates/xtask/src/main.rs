@@ -27,7 +27,8 @@ usage: cargo xtask <command>
   test [--only NAME]  run every test, and report what was skipped and why
   soak [--minutes N] [--seed N] [--faults LIST] [--max-memory MB] [--max-p99 MS]
                       run a server under load and faults, and check its invariants;
-                      --floods [LIST] [--seconds N]: measure what one user notices of another's floods instead
+                      --floods [LIST] [--seconds N]: measure what one user notices of another's floods instead;
+                      --etcd [histories|rollout]: run three servers on three etcd members instead
   pack [--check]      write the schema pack from the published API types, or compare it
   fuzz [ARGS]         fuzz the readers of untrusted bytes: --target NAME, --seconds N, --seed N
   dist                build the binary that ships, with its bill of materials and build provenance

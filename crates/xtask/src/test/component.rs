@@ -47,6 +47,15 @@ pub(super) const GO: &Component = &Component {
     required: false,
 };
 
+pub(super) const ETCD: &Component = &Component {
+    name: "etcd",
+    variable: "SETPOINT_ETCD",
+    program: "etcd",
+    package: Some("etcd-server"),
+    also_needs: &[],
+    required: true,
+};
+
 pub(super) const ALL: &[&Component] = &[
     &Component {
         name: "kubectl",
@@ -56,14 +65,7 @@ pub(super) const ALL: &[&Component] = &[
         also_needs: &[],
         required: true,
     },
-    &Component {
-        name: "etcd",
-        variable: "SETPOINT_ETCD",
-        program: "etcd",
-        package: Some("etcd-server"),
-        also_needs: &[],
-        required: true,
-    },
+    ETCD,
     &Component {
         name: "containerd",
         variable: "SETPOINT_CONTAINERD",

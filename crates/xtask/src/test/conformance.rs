@@ -23,6 +23,28 @@ pub(super) fn run_soak(root: &Path, args: &[&str]) -> Outcome {
     outcome(build(root, SOAK).and_then(|()| finish(&mut command(), Duration::MAX)))
 }
 
+/// Runs `setpoint-soak` with servers on an etcd of three members. Where no namespaces can be made, it is skipped.
+pub(super) fn run_soak_etcd(root: &Path, args: &[&str], variables: &[(&str, PathBuf)]) -> Outcome {
+    if let Err(why) = check_namespaces() {
+        return Outcome::Skipped(format!("no namespaces can be made, root can: {why}"));
+    }
+    let mut command = program(root, SOAK, args);
+    let etcd = variables.iter().map(|(_, path)| path);
+    command.args(etcd.flat_map(|path| [Path::new("--etcd-program"), path]));
+    outcome(build(root, SOAK).and_then(|()| finish(&mut command, STEP_LIMIT)))
+}
+
+/// Whether network and process namespaces can be made, as `setpoint-soak` makes them.
+fn check_namespaces() -> Result<(), String> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--pid", "--fork", "--mount-proc", "ip", "link"]);
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Err(format!("cannot start `unshare`: {error}")),
+    }
+}
+
 /// Prepares a client suite and runs it. A suite that cannot be prepared is skipped, not failed.
 pub(super) fn run_client_suite(root: &Path, prepare: Prepare, variables: &[(&str, PathBuf)]) -> Outcome {
     match with_suite_context(root, variables, prepare) {

@@ -32,6 +32,8 @@ enum Action {
     Conformance(&'static [&'static str]),
     /// `setpoint-soak` with these arguments.
     Soak(&'static [&'static str]),
+    /// `setpoint-soak` with these arguments and the program of etcd, in namespaces of its own.
+    SoakEtcd(&'static [&'static str]),
     /// A suite of a third-party client, against a server started for it.
     Client(Prepare),
     /// The tests of the store on etcd, with the newest etcd instead of the installed one.
@@ -72,6 +74,9 @@ const SCHEDULING: &[&str] = &[
 /// is checked.
 const SOAK: &[&str] = &["--minutes", "1", "--seed", "1"];
 
+/// A short run of servers that share an etcd: one or two rounds under a few faults. Hours of it are for the command.
+const SOAK_ETCD: &[&str] = &["--etcd", "histories", "--minutes", "1", "--seed", "1"];
+
 /// The root of a test that has a directory of its own.
 const MAIN: &str = "main.rs";
 
@@ -94,6 +99,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::conformance("replay", REPLAY),
         Step::conformance("scheduling", SCHEDULING),
         Step::soak("soak", SOAK),
+        Step::soak_etcd("soak-etcd", SOAK_ETCD),
         Step::newest_etcd("newest-etcd"),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("shell-operator", &[component::PYTHON], client::shell_operator),
@@ -128,6 +134,14 @@ impl Step {
             name,
             needs: Vec::new(),
             action: Action::Soak(args),
+        }
+    }
+
+    fn soak_etcd(name: &'static str, args: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            needs: vec![component::ETCD],
+            action: Action::SoakEtcd(args),
         }
     }
 
@@ -184,6 +198,7 @@ impl Step {
             Action::Package => package::run(root),
             Action::Conformance(args) => conformance::run_command(root, args),
             Action::Soak(args) => conformance::run_soak(root, args),
+            Action::SoakEtcd(args) => conformance::run_soak_etcd(root, args, variables),
             Action::Client(prepare) => conformance::run_client_suite(root, *prepare, variables),
         }
     }
