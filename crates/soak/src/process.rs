@@ -47,12 +47,13 @@ pub(crate) struct Launch {
 #[derive(Debug)]
 struct RunningServer {
     child: Child,
+    options: StartOptions,
     /// Held open, so that the process's writes do not fail.
     _stdout: BufReader<ChildStdout>,
 }
 
 /// How a server is started.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StartOptions {
     /// Whether the number of file descriptors is limited.
     pub(crate) file_limit: bool,
@@ -98,6 +99,7 @@ impl Process {
         stdout.read_line(&mut line)?;
         self.running = Some(RunningServer {
             child,
+            options: options.clone(),
             _stdout: stdout,
         });
         ensure!(
@@ -129,6 +131,13 @@ impl Process {
     pub(crate) fn is_running(&mut self) -> bool {
         let running = self.running.as_mut();
         running.is_some_and(|running| matches!(running.child.try_wait(), Ok(None)))
+    }
+
+    /// Whether the process runs, and was started without options.
+    pub(crate) fn is_running_normally(&mut self) -> bool {
+        let running = self.running.as_ref();
+        let is_normal = running.is_some_and(|running| running.options == StartOptions::default());
+        is_normal && self.is_running()
     }
 
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {

@@ -144,11 +144,6 @@ impl Cluster {
         }
         Ok(started.elapsed())
     }
-
-    /// The path of a file that a server may read.
-    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
-        self.dir.path().join(name)
-    }
 }
 
 /// The CAs and the keys of a server, without its own certificate.

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use setpoint_conformance::time::{now, sleep};
 
 use super::cluster::{Cluster, NODES, wait};
-use crate::faults::clock::{self, Jumps};
+use crate::faults::clock;
 use crate::process::StartOptions;
 
 /// How long a fault waits for a leader of etcd, or for the end of a server.
@@ -68,7 +68,9 @@ pub(crate) const ALL: &[Fault] = &[
         let node = any(random);
         cut(cluster, node, (node + 1) % NODES)
     }),
-    Fault::new("clock-jump", clock_jump),
+    Fault::new("clock-jump", |cluster, random| {
+        cluster.start_server(any(random), &clock::jump(random))
+    }),
 ];
 
 impl Fault {
@@ -97,7 +99,7 @@ pub(crate) fn heal(cluster: &Cluster) -> Result<Duration> {
     }
     wait("a leader of etcd", || cluster.leader().map(drop))?;
     for node in 0..NODES {
-        if !cluster.servers[node].lock().is_running() {
+        if !cluster.servers[node].lock().is_running_normally() {
             wait("the start of a server", || {
                 cluster.start_server(node, &StartOptions::default())
             })?;
@@ -105,19 +107,6 @@ pub(crate) fn heal(cluster: &Cluster) -> Result<Duration> {
     }
     cluster.wait_until_ready()?;
     Ok(started.elapsed())
-}
-
-/// A server whose clock jumps to and fro while it runs.
-fn clock_jump(cluster: &Cluster, random: &mut StdRng) -> Result<()> {
-    let node = any(random);
-    let jumps = Jumps::new(&cluster.file(&format!("clock-{node}")))?;
-    cluster.start_server(node, &jumps.options())?;
-    for _ in 0..3 {
-        jumps.jump(random.random_range(-50..=50))?;
-        sleep(Duration::from_secs(2));
-    }
-    // The next fault ends it: the server starts again with the time of the machine.
-    cluster.servers[node].lock().kill()
 }
 
 fn any(random: &mut StdRng) -> usize {

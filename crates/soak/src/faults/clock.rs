@@ -1,7 +1,7 @@
-//! The clock of the machine jumps forwards and back. The time is set with libfaketime, if it is installed.
+//! The clock of the machine jumps forwards and back. The server reads it when it starts, so each jump is a restart; the
+//! time is set with libfaketime, if it is installed.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use rand::Rng;
@@ -19,64 +19,30 @@ const LIBRARIES: [&str; 4] = [
     "/usr/local/lib/faketime/libfaketime.so.1",
 ];
 
-/// The clock of a server that is started with these options. It jumps while the server runs.
-#[derive(Debug)]
-pub(crate) struct Jumps {
-    file: PathBuf,
-}
-
-impl Jumps {
-    /// A clock with the time of the machine. The file has its distance from that.
-    pub(crate) fn new(file: &Path) -> Result<Self> {
-        let jumps = Self {
-            file: file.to_owned(),
-        };
-        jumps.jump(0)?;
-        Ok(jumps)
-    }
-
-    pub(crate) fn options(&self) -> StartOptions {
-        let file = self.file.display().to_string();
-        options(&[
-            ("FAKETIME_TIMESTAMP_FILE", file),
-            ("FAKETIME_CACHE_DURATION", "1".to_owned()),
-        ])
-    }
-
-    /// Sets the clock to so many minutes after the time of the machine. The server notices it within a second.
-    pub(crate) fn jump(&self, minutes: i32) -> Result<()> {
-        let next = self.file.with_extension("next");
-        fs::write(&next, format!("{minutes:+}m\n"))?;
-        Ok(fs::rename(next, &self.file)?)
-    }
-}
-
 /// The library, if it is installed.
 pub(crate) fn library() -> Option<&'static str> {
     LIBRARIES.into_iter().find(|path| Path::new(path).exists())
 }
 
-/// Each jump is a restart: the server reads its clock when it starts, too.
 pub(super) fn inject(soak: &Soak<'_>, random: &mut StdRng) -> Result<Injection> {
     if library().is_none() {
         return Ok(Injection::Skipped("libfaketime is not installed".to_owned()));
     }
-    let minutes = random.random_range(-50..=50);
-    restart(soak, &options(&[("FAKETIME", format!("{minutes:+}m"))]))?;
+    restart(soak, &jump(random))?;
     sleep(soak.args.fault_duration());
     Ok(Injection::Recovered(restart(soak, &StartOptions::default())?))
 }
 
-fn options(variables: &[(&str, String)]) -> StartOptions {
-    let always = [
+/// A start with another time than that of the machine: within the hour for which the server's certificates are backdated.
+pub(crate) fn jump(random: &mut StdRng) -> StartOptions {
+    let minutes = random.random_range(-50..=50);
+    let variables = [
         ("LD_PRELOAD", library().unwrap_or_default().to_owned()),
+        ("FAKETIME", format!("{minutes:+}m")),
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
     ];
-    let all = always.iter().chain(variables);
     StartOptions {
-        environment: all
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect(),
+        environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
         ..StartOptions::default()
     }
 }
