@@ -9,6 +9,8 @@ use std::sync::Arc;
 use cluster::{Cluster, config_map, next, pod, value};
 use setpoint_api::options::{ListOptions, ResourceVersionMatch, WatchOptions, WriteOptions};
 use setpoint_api::{ResourceVersion, Stored};
+use setpoint_registry_api::{Admit, AdmitFuture, Review};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const MODIFIED: &str = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again";
@@ -43,6 +45,54 @@ async fn oc2_a_versioned_update_is_never_retried_by_the_server() {
     assert_eq!(cluster.update(&read, "").await.unwrap_err().message, MODIFIED);
     let now = cluster.get("configmaps", "default/a").await.unwrap();
     assert_eq!(now.resource_version(), first.resource_version());
+}
+
+/// Admission that waits while it reviews an object with this data, until the test lets it go on.
+struct WaitingAdmission {
+    entered: Semaphore,
+    go_on: Semaphore,
+}
+
+impl Admit for WaitingAdmission {
+    fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(async move {
+            let object = review.object.as_ref();
+            if object.and_then(|object| object.str_at(&["data", "a"])) == Some("waits") {
+                self.entered.add_permits(1);
+                self.go_on.acquire().await.unwrap().forget();
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// OC2: as in Kubernetes, the object is read again after the conflict.
+#[tokio::test]
+async fn oc2_a_versioned_update_of_an_object_that_is_deleted_meanwhile_is_not_found() {
+    let admission = Arc::new(WaitingAdmission {
+        entered: Semaphore::new(0),
+        go_on: Semaphore::new(0),
+    });
+    let cluster = Arc::new(Cluster::with_admission(admission.clone()).await);
+    let read = value(&cluster.create(&config_map("a")).await.unwrap());
+    let mut update = JoinSet::new();
+    let (writer, body) = (cluster.clone(), changed(&read, "waits"));
+    update.spawn(async move { writer.update(&body, "").await });
+    admission.entered.acquire().await.unwrap().forget();
+    let deleted = cluster
+        .delete("configmaps", "default/a", Default::default())
+        .await;
+    deleted.unwrap();
+    admission.go_on.add_permits(1);
+    let status = update.join_next().await.unwrap().unwrap().unwrap_err();
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (404, "configmaps \"a\" not found")
+    );
 }
 
 /// OC3

@@ -87,6 +87,8 @@ pub(crate) async fn guaranteed_update(
         match outcome {
             Outcome::Written(stored) => return Ok(stored),
             Outcome::Conflict if updated.required_version().is_some() => {
+                // An object that was deleted meanwhile is not found; it has no newer version to apply the changes to.
+                context.require(&key)?;
                 return Err(Status::modified(&context.name, key.name()));
             }
             Outcome::Conflict => {}
