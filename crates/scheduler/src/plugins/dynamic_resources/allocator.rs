@@ -17,6 +17,10 @@ use super::taint_rules::{TaintRule, is_tainted_by_rule};
 /// The number of devices that a claim may have.
 const MAX_DEVICES: usize = 32;
 
+/// The number of choices that a search on one node may try (upstream: DRASchedulerFilterTimeout, which limits its time). The
+/// number of combinations of devices is exponential, and other pods wait meanwhile.
+const MAX_CHOICES: usize = 1 << 16;
+
 /// The claims to allocate, and the devices that there are.
 #[derive(Debug)]
 pub(super) struct Allocator {
@@ -33,6 +37,8 @@ pub(super) struct Allocator {
 pub(super) enum AllocationError {
     /// The node has no devices that satisfy the claims.
     NotFound,
+    /// There are too many combinations of devices to try.
+    TooComplex,
     /// A claim or a class is wrong.
     Failed(String),
 }
@@ -41,6 +47,10 @@ pub(super) enum AllocationError {
 struct Search<'a> {
     allocator: &'a Allocator,
     pools: Vec<NodePool<'a>>,
+    /// The devices of complete pools.
+    devices: Arc<[(DeviceId, PoolDevice<'a>)]>,
+    /// The number of choices that were tried.
+    choices: usize,
     /// Devices chosen so far that no other request may have.
     taken: HashSet<DeviceId>,
     /// The result of selectors by claim, request, alternative and device.
@@ -62,6 +72,8 @@ struct Position {
 #[derive(Clone, Copy)]
 struct Step<'a> {
     position: Position,
+    /// The first device that may be chosen. Those of one request are chosen in their order: others are no other choice.
+    first: usize,
     alternative: Option<usize>,
     request: &'a Request,
     one: &'a DeviceRequest,
@@ -76,9 +88,12 @@ impl Allocator {
         node: &str,
         label: &'b dyn Fn(&str) -> Option<&'b str>,
     ) -> Result<Vec<Allocation>, AllocationError> {
+        let pools = gather_pools(&self.slices, &self.in_use, node, label);
         let mut search = Search {
             allocator: self,
-            pools: gather_pools(&self.slices, &self.in_use, node, label),
+            devices: devices_of(&pools),
+            pools,
+            choices: 0,
             taken: HashSet::new(),
             selectable: HashMap::new(),
             allocations: self.claims.iter().map(|_| Allocation::default()).collect(),
@@ -143,6 +158,7 @@ impl<'a> Search<'a> {
         for (alternative, one) in request.alternatives() {
             let step = Step {
                 position,
+                first: 0,
                 alternative,
                 request,
                 one,
@@ -176,19 +192,25 @@ impl<'a> Search<'a> {
         if self.allocations[claim].devices.len() + step.one.count() - devices > MAX_DEVICES {
             return Ok(false);
         }
-        for (id, device) in self.candidates() {
-            if !self.is_free(step, &id) || !self.is_selectable(step, &id, device)? {
+        let all = self.devices.clone();
+        if all.iter().filter(|(id, _)| self.is_free(step, id)).count() < step.one.count() - devices {
+            return Ok(false);
+        }
+        for (at, (id, device)) in all.iter().enumerate().skip(step.first) {
+            if !self.is_free(step, id) || !self.is_selectable(step, id, *device)? {
                 continue;
             }
-            let Some(constraints) = self.take(step, &id, device, constraints) else {
+            let Some(constraints) = self.take(step, id, *device, constraints) else {
                 continue;
             };
+            self.count_choice()?;
             let mut next = step;
             next.position.devices += 1;
+            next.first = at + 1;
             if self.next_device(next, &constraints)? {
                 return Ok(true);
             }
-            self.give_back(step, &id, device);
+            self.give_back(step, id, *device);
         }
         Ok(false)
     }
@@ -196,9 +218,9 @@ impl<'a> Search<'a> {
     /// Allocates all selectable devices, and everything after them. One that is in use or excluded fails the request.
     fn all_devices(&mut self, step: Step<'a>, constraints: &ConstraintState) -> Outcome {
         let mut selected = Vec::new();
-        for (id, device) in self.candidates() {
-            if self.is_selectable(step, &id, device)? {
-                selected.push((id, device));
+        for (id, device) in self.devices.clone().iter() {
+            if self.is_selectable(step, id, *device)? {
+                selected.push((id.clone(), *device));
             }
         }
         if selected.is_empty() || selected.len() > MAX_DEVICES {
@@ -233,21 +255,12 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// The devices of complete pools.
-    fn candidates(&self) -> Vec<(DeviceId, PoolDevice<'a>)> {
-        let pools = self.pools.iter().filter(|pool| !pool.is_incomplete);
-        pools
-            .flat_map(|pool| {
-                pool.devices.iter().map(|device| {
-                    let id = DeviceId {
-                        driver: pool.driver.clone(),
-                        pool: pool.name.clone(),
-                        device: device.device.name.clone(),
-                    };
-                    (id, *device)
-                })
-            })
-            .collect()
+    fn count_choice(&mut self) -> Result<(), AllocationError> {
+        self.choices += 1;
+        match self.choices > MAX_CHOICES {
+            true => Err(AllocationError::TooComplex),
+            false => Ok(()),
+        }
     }
 
     fn is_free(&self, step: Step<'_>, id: &DeviceId) -> bool {
@@ -398,4 +411,20 @@ impl<'a> Search<'a> {
         }
         self.allocations
     }
+}
+
+/// The devices of complete pools.
+fn devices_of<'a>(pools: &[NodePool<'a>]) -> Arc<[(DeviceId, PoolDevice<'a>)]> {
+    let pools = pools.iter().filter(|pool| !pool.is_incomplete);
+    let devices = pools.flat_map(|pool| {
+        pool.devices.iter().map(|device| {
+            let id = DeviceId {
+                driver: pool.driver.clone(),
+                pool: pool.name.clone(),
+                device: device.device.name.clone(),
+            };
+            (id, *device)
+        })
+    });
+    devices.collect()
 }

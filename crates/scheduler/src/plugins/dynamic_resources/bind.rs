@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
-use setpoint_api::Status;
+use setpoint_api::{ResourceVersion, Status};
 use setpoint_runtime::retry_on_conflict;
 
 use super::objects::{Claim, ObjectView};
@@ -30,7 +30,8 @@ impl PreBind for DynamicResources {
                 let consumers = claim.view.consumers();
                 let is_reserved = consumers.iter().any(|consumer| consumer.uid == request.pod.uid);
                 if !is_reserved {
-                    bind_claim(request, claim, allocation.as_ref()).await?;
+                    let version = bind_claim(request, claim, allocation.as_ref()).await?;
+                    self.in_flight.written(claim.object.uid(), version);
                 }
             }
             Ok(())
@@ -38,12 +39,12 @@ impl PreBind for DynamicResources {
     }
 }
 
-/// Writes the finalizer and the status of a claim. The claim is read again, so that no change is lost.
+/// Writes the finalizer and the status of a claim. The claim is read again, so that no change is lost. Returns its new version.
 async fn bind_claim(
     request: &BindRequest,
     claim: &ObjectView<Claim>,
     allocation: Option<&Value>,
-) -> Result<(), Rejection> {
+) -> Result<ResourceVersion, Rejection> {
     let key = claim.object.key();
     let claims = request.client.namespaced::<ResourceClaim>(key.namespace());
     let claims = claims.dynamic();
@@ -66,10 +67,10 @@ async fn bind_claim(
             object["status"]["allocation"] = allocation.clone();
         }
         reserve(&mut object, request);
-        claims
+        let status = claims
             .update_subresource(key.name(), "status", object.to_string())
             .await?;
-        Ok(())
+        Ok(status.resource_version())
     });
     written.await.map_err(|status| {
         let added = match allocation {

@@ -163,6 +163,9 @@ impl Filter for DynamicResources {
                 Err(AllocationError::NotFound) => {
                     return Err(Rejection::unresolvable("cannot allocate all claims"));
                 }
+                Err(AllocationError::TooComplex) => {
+                    return Err(Rejection::unresolvable("timed out trying to allocate devices"));
+                }
                 Err(AllocationError::Failed(reason)) => return Err(Rejection::error(reason)),
             };
             let mut found = state.found.lock();
@@ -217,7 +220,7 @@ impl Reserve for DynamicResources {
             };
             if let Some(allocation) = allocation {
                 let devices: Vec<DeviceId> = allocation.exclusive_devices().collect();
-                self.in_flight.add(&pod.uid, claim.object.uid(), devices)?;
+                self.in_flight.add(&pod.uid, &claim.object, devices)?;
             }
             reserved.push(allocation.map(|allocation| allocation.to_json(&claim.view)));
         }
@@ -276,7 +279,7 @@ impl DynamicResources {
 
     /// Checks a claim that is to be allocated: its classes exist, and no other pod's cycle allocates it.
     fn check_unallocated(&self, claim: &ObjectView<Claim>) -> Result<(), Rejection> {
-        if self.in_flight.contains(claim.object.uid()) {
+        if self.in_flight.contains(&claim.object) {
             return Err(Rejection::unresolvable(format!(
                 "resource claim {} is in the process of being allocated",
                 claim.object.key()
@@ -293,7 +296,6 @@ impl DynamicResources {
     }
 
     fn allocator(&self, claims: Vec<ObjectView<Claim>>) -> Allocator {
-        let all: Vec<ObjectView<Claim>> = all_of(self.claims.as_ref());
         let classes: Vec<ObjectView<DeviceClass>> = all_of(self.classes.as_ref());
         Allocator {
             claims,
@@ -303,7 +305,7 @@ impl DynamicResources {
                 .map(|class| (class.object.key().name().into(), class))
                 .collect(),
             taint_rules: all_of(self.taint_rules.as_ref()),
-            in_use: self.in_flight.devices_in_use(&all),
+            in_use: self.in_flight.devices_in_use(self.claims.as_ref()),
             selectors: self.selectors.clone(),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_api::{Header, Key, Stored};
+use setpoint_api::{GroupResource, Header, Key, ResourceVersion, Stored};
 
 use super::*;
 
@@ -87,6 +87,7 @@ fn check(claims: &[Value], in_use: &[&str], expected: &str) {
     let text = match found {
         Ok(allocations) => names(&allocations),
         Err(AllocationError::NotFound) => "none".to_owned(),
+        Err(AllocationError::TooComplex) => "too complex".to_owned(),
         Err(AllocationError::Failed(reason)) => reason,
     };
     assert_eq!(text, expected);
@@ -107,6 +108,31 @@ fn devices_are_counted_and_exclusive() {
     check(&[requests(json!([exactly(json!({"count": 4}))]))], &[], "none");
     let one = requests(json!([exactly(json!({}))]));
     check(&[one.clone(), one], &[], "s0, s1");
+}
+
+#[test]
+fn a_request_for_more_devices_than_there_are_does_not_try_them_in_every_order() {
+    let devices: Vec<Value> = (0..30)
+        .map(|number| device(&format!("s{number}"), "small", 0))
+        .collect();
+    let mut allocator = allocator(&[requests(json!([exactly(json!({"count": 31}))]))], &[]);
+    allocator.slices = vec![slice("n", 1, json!(devices))];
+    let found = allocator.allocate("n", &|_| None);
+    assert_eq!(found.unwrap_err(), AllocationError::NotFound);
+}
+
+#[test]
+fn a_search_with_too_many_combinations_is_ended() {
+    let devices: Vec<Value> = (0..40)
+        .map(|number| device(&format!("s{number}"), "small", number))
+        .collect();
+    // Any twenty devices satisfy the first request, and none the second.
+    let unknown = json!({"selectors": [{"cel": {"expression": "device.driver == 'unknown'"}}]});
+    let claim = requests(json!([exactly(json!({"count": 20})), exactly(unknown)]));
+    let mut allocator = allocator(&[claim], &[]);
+    allocator.slices = vec![slice("n", 1, json!(devices))];
+    let found = allocator.allocate("n", &|_| None);
+    assert_eq!(found.unwrap_err(), AllocationError::TooComplex);
 }
 
 #[test]
@@ -207,10 +233,69 @@ fn a_device_is_allocated_once_while_bindings_are_in_flight() {
             device: "s0".into(),
         }]
     };
-    assert!(in_flight.add("p1", "c1", device()).is_ok());
-    assert!(in_flight.add("p2", "c2", device()).is_err());
+    let (c1, c2) = (claim("c1", 1, None), claim("c2", 1, None));
+    assert!(in_flight.add("p1", &c1, device()).is_ok());
+    assert!(in_flight.add("p2", &c2, device()).is_err());
     in_flight.remove_pod("p1");
-    assert!(in_flight.add("p2", "c2", device()).is_ok());
+    assert!(in_flight.add("p2", &c2, device()).is_ok());
+}
+
+/// A version of a claim, with the device that is allocated for it.
+fn claim(name: &str, version: u64, device: Option<&str>) -> Arc<Stored> {
+    let mut header = Header::new(Key::new("default", name));
+    header.uid = name.into();
+    header.resource_version = ResourceVersion(version);
+    let results: Vec<Value> = device
+        .iter()
+        .map(|device| json!({"driver": "d", "pool": "n", "device": device, "request": "r"}))
+        .collect();
+    let mut object = json!({"metadata": {"name": name}, "spec": {"devices": requests(json!([]))}});
+    if !results.is_empty() {
+        object["status"] = json!({"allocation": {"devices": {"results": results}}});
+    }
+    Arc::new(Stored::new(header, object.to_string().into(), 1))
+}
+
+#[test]
+fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() {
+    let claims = Arc::new(Cache::new(GroupResource::new(
+        "resource.k8s.io",
+        "resourceclaims",
+    )));
+    let show = |claim: Arc<Stored>| claims.replace(vec![claim.clone()], claim.resource_version());
+    let plugin = DynamicResources {
+        claims: Some(claims.clone()),
+        ..DynamicResources::default()
+    };
+    let device = DeviceId {
+        driver: "d".into(),
+        pool: "n".into(),
+        device: "s0".into(),
+    };
+    let is_in_use = || plugin.in_flight.devices_in_use(Some(&claims)).contains(&device);
+    let is_in_flight = || {
+        plugin
+            .in_flight
+            .contains(&claims.find(&Key::new("default", "c")).unwrap())
+    };
+    show(claim("c", 1, None));
+    let devices = vec![device.clone()];
+    plugin
+        .in_flight
+        .add("p", &claim("c", 1, None), devices.clone())
+        .unwrap();
+    plugin.in_flight.written("c", ResourceVersion(3));
+    // Another claim could not be written, so that the binding failed; this one is written and not observed yet.
+    plugin.in_flight.remove_pod("p");
+    show(claim("c", 2, None));
+    assert_eq!((is_in_flight(), is_in_use()), (true, true));
+    show(claim("c", 3, Some("s0")));
+    assert_eq!((is_in_flight(), is_in_use()), (false, true));
+    // The allocation is given up before any other cycle looked at it: the claim can be allocated again.
+    plugin.in_flight.add("q", &claim("c", 3, None), devices).unwrap();
+    plugin.in_flight.written("c", ResourceVersion(4));
+    show(claim("c", 5, None));
+    assert_eq!((is_in_flight(), is_in_use()), (false, false));
 }
 
 /// A card of 2 units of memory, as a whole or in halves; the half `h1` is a device of another node.
