@@ -16,6 +16,8 @@ use crate::state::{ClusterState, NodeIndex};
 
 /// The limit of cached rows over all signatures; the least recently used signature is dropped.
 const MAX_ROWS: usize = 1 << 19;
+/// The limit of signatures: in a small cluster, most of their memory is not in rows.
+const MAX_SIGNATURES: usize = 1 << 10;
 
 /// The results of one worker.
 #[derive(Debug, Default)]
@@ -129,7 +131,8 @@ impl SignatureCache {
     }
 
     fn make_space(&mut self, rows: usize) {
-        while !self.entries.is_empty() && (self.entries.len() + 1) * rows > MAX_ROWS {
+        let most = (MAX_ROWS / rows.max(1)).min(MAX_SIGNATURES);
+        while !self.entries.is_empty() && self.entries.len() >= most {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.last_use);
             let Some(key) = oldest.map(|(key, _)| *key) else {
                 return;

@@ -85,22 +85,22 @@ fn bind_patch(volume: &ObjectView<Volume>, claim: &ObjectView<Claim>) -> Value {
 
 impl VolumeBinding {
     /// Waits until all claims are bound, the pod is deleted, or the time is over.
-    async fn wait(&self, volumes: &PodVolumes, request: &BindRequest) -> Result<(), String> {
-        let (Some(claims), Some(all_volumes)) = (&self.storage.claims, &self.storage.volumes) else {
+    async fn wait(&self, chosen: &PodVolumes, request: &BindRequest) -> Result<(), String> {
+        let (Some(all_claims), Some(all_volumes)) = (&self.storage.claims, &self.storage.volumes) else {
             return Err(format!("{NAME} has no caches"));
         };
-        let (mut claims, mut all_volumes) = (subscribe(claims), subscribe(all_volumes));
+        let (mut claims, mut volumes) = (subscribe(all_claims), subscribe(all_volumes));
         let deadline = request.clock.now() + self.bind_timeout;
         loop {
-            if self.is_bound(volumes, request)? {
+            if self.is_bound(chosen, request)? {
                 return Ok(());
             }
             if request.clock.now() >= deadline {
                 return Err("context deadline exceeded".to_owned());
             }
             tokio::select! {
-                changed = claims.next() => if changed.is_err() { return Err("claims were not observed".to_owned()) },
-                changed = all_volumes.next() => if changed.is_err() { return Err("volumes were not observed".to_owned()) },
+                changed = claims.next() => if changed.is_err() { claims = subscribe(all_claims) },
+                changed = volumes.next() => if changed.is_err() { volumes = subscribe(all_volumes) },
                 () = request.clock.sleep(CHECK_INTERVAL) => {}
             }
         }
