@@ -18,8 +18,8 @@ use crate::state::ClusterState;
 pub(crate) struct Candidates {
     pub(crate) nodes: Vec<Candidate>,
     pub(crate) diagnosis: Diagnosis,
+    pub(crate) evaluated: usize,
     cycle: CycleState,
-    evaluated: usize,
     cluster_sequence: u64,
     terms_sequence: u64,
     dependency: Dependency,

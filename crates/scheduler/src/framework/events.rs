@@ -116,6 +116,8 @@ impl EventLabel {
     pub(crate) const BACKOFF_COMPLETE: Self = Self("BackoffComplete", "");
     /// A pod in backoff is tried early, since nothing else is to do.
     pub(crate) const POP_FROM_BACKOFF: Self = Self("PopFromBackoffQ", "");
+    /// What a plugin did for an unschedulable pod failed.
+    pub(crate) const FORCE_ACTIVATE: Self = Self("ForceActivate", "");
     pub(crate) const UNSCHEDULABLE_TIMEOUT: Self = Self("UnschedulableTimeout", "");
 }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use setpoint_api::Clock;
 use setpoint_values::metrics::{Histogram, TextEncoder};
 
-use crate::framework::Profile;
+use crate::framework::{EventLabel, Profile};
 use crate::queue::QueueCounts;
 
 pub(crate) use events::EventMetrics;
@@ -61,9 +61,10 @@ pub(crate) struct Conflicts {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct QueueMetrics {
     pub(crate) counts: QueueCounts,
-    pub(crate) in_flight_events: usize,
+    pub(crate) in_flight_events: BTreeMap<EventLabel, usize>,
     pub(crate) nodes: usize,
     pub(crate) pods: usize,
+    pub(crate) assumed_pods: usize,
 }
 
 /// The result of an attempt, as `scheduler_schedule_attempts_total` has it.
@@ -277,7 +278,9 @@ impl Metrics {
             "gauge",
             "Number of events currently tracked in the scheduling queue.",
         );
-        text.sample(name, &[], queue.in_flight_events);
+        for (event, count) in &queue.in_flight_events {
+            text.sample(name, &[("event", &event.to_string())], count);
+        }
         let name = "scheduler_cache_size";
         text.family(
             name,
@@ -286,6 +289,7 @@ impl Metrics {
         );
         text.sample(name, &[("type", "nodes")], queue.nodes);
         text.sample(name, &[("type", "pods")], queue.pods);
+        text.sample(name, &[("type", "assumed_pods")], queue.assumed_pods);
         let name = "scheduler_goroutines";
         let help = "Number of running goroutines split by the work they do such as binding.";
         text.family(name, "gauge", help);

@@ -75,3 +75,18 @@ async fn a_filter_behind_one_that_rejects_all_nodes_is_not_evaluated() {
     check(&metrics, &evaluations("NodeResourcesFit", "Filter"), "2");
     check(&metrics, &evaluations("NodeResourcesFit", "Score"), "0");
 }
+
+/// FL5
+#[test]
+fn every_metric_of_kube_scheduler_is_written_with_its_type() {
+    let text = profile().1.to_text();
+    let rows = setpoint_reference::rows("metrics-names");
+    let own = rows
+        .iter()
+        .filter(|row| row.cell("name").starts_with("scheduler_"));
+    let missing: Vec<String> = own
+        .map(|row| format!("# TYPE {} {}", row.cell("name"), row.cell("type")))
+        .filter(|line| !text.lines().any(|own| own == line))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

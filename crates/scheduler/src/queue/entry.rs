@@ -37,7 +37,7 @@ pub(super) enum QueueState {
     Backoff { until: Timestamp, is_error: bool },
     /// No node fits. An event that may help ends it; at the latest that time does.
     Unschedulable { until: Timestamp },
-    /// A PreEnqueue plugin holds it back until the pod is updated.
+    /// A PreEnqueue plugin holds it back until the pod is updated, or an event happens that the plugin registered.
     Gated,
     /// It was popped: its scheduling cycle or its binding is in flight, since the event of that number.
     InFlight { start: u64 },

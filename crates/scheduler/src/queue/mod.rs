@@ -8,7 +8,7 @@ mod backoff;
 mod entry;
 mod in_flight;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct Queue {
     timed: BTreeSet<(Timestamp, Key)>,
     /// The pods in backoff after they were unschedulable: tried early if nothing else is to do.
     backoff: BTreeSet<(Timestamp, Key)>,
-    /// The unschedulable pods by each plugin that rejected them.
+    /// The unschedulable and gated pods by each plugin that rejected them.
     rejected_by: HashMap<&'static str, HashSet<Key>>,
     in_flight: InFlightEvents,
     arrivals: u64,
@@ -167,7 +167,8 @@ impl Queue {
         }
     }
 
-    /// Returns a popped pod for which no node fits. If an event since its start may help, it is tried again.
+    /// Returns a popped pod for which no node fits. If an event since its start may help, or may have been missed since
+    /// [`Self::done`], it is tried again.
     pub fn add_unschedulable(&mut self, key: &Key, diagnosis: &Diagnosis, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -188,10 +189,9 @@ impl Queue {
         entry.error_count = 0;
         entry.since = now;
         let entry = &self.entries[key];
-        let may_help = self
-            .in_flight
-            .since(start)
-            .any(|(event, change)| self.hint(entry, *event, change) == QueueingHint::Queue);
+        let may_help = self.in_flight.since(start).is_none_or(|mut events| {
+            events.any(|(event, change)| self.hint(entry, *event, change) == QueueingHint::Queue)
+        });
         self.unlink(key);
         match may_help {
             true => self.move_to_backoff(key, now, EventLabel::SCHEDULE_ATTEMPT_FAILURE),
@@ -246,6 +246,15 @@ impl Queue {
         }
     }
 
+    /// Tries an unschedulable pod again after its backoff: what a plugin did for it failed.
+    pub fn wake(&mut self, key: &Key, uid: &str, now: Timestamp) {
+        let entry = self.entries.get(key).filter(|entry| entry.pod.uid == uid);
+        if entry.is_some_and(|entry| matches!(entry.state, QueueState::Unschedulable { .. })) {
+            self.unlink(key);
+            self.move_to_backoff(key, now, EventLabel::FORCE_ACTIVATE);
+        }
+    }
+
     /// Returns a popped pod to be tried again at once.
     pub fn requeue_active(&mut self, key: &Key) {
         self.unlink(key);
@@ -257,7 +266,7 @@ impl Queue {
         self.entries.get(key).map(|entry| &entry.pod)
     }
 
-    /// Forgets the events of a popped pod: its binding can no longer make it unschedulable.
+    /// Forgets the events of a popped pod: its binding is not expected to make it unschedulable.
     pub fn done(&mut self, key: &Key) {
         if let Some(QueueState::InFlight { start }) = self.entries.get(key).map(|entry| entry.state) {
             self.in_flight.end(start, key.clone());
@@ -266,13 +275,12 @@ impl Queue {
 
     /// Handles a cluster event: pods that it may help become active, or go into backoff until theirs is over.
     pub fn move_all(&mut self, event: ClusterEvent, change: &EventChange, now: Timestamp) {
-        let plugins = self.profiles.plugins_for(event);
-        if plugins.is_empty() {
+        let mut plugins = self.profiles.plugins_for(event).peekable();
+        if plugins.peek().is_none() {
             return;
         }
         self.in_flight.record(event, change);
         let sets: Vec<&HashSet<Key>> = plugins
-            .iter()
             .filter_map(|plugin| self.rejected_by.get(plugin))
             .filter(|keys| !keys.is_empty())
             .collect();
@@ -333,9 +341,9 @@ impl Queue {
         }
     }
 
-    /// The events that are kept for pods in flight.
-    pub fn in_flight_events(&self) -> usize {
-        self.in_flight.len()
+    /// The number of events that are kept for pods in flight, by name.
+    pub(crate) fn in_flight_events(&self) -> &BTreeMap<EventLabel, usize> {
+        self.in_flight.counts()
     }
 
     fn insert(&mut self, pod: Arc<PodInfo>) {
@@ -377,6 +385,10 @@ impl Queue {
         if event.resource == EventResource::TargetPod
             && !matches!(change, EventChange::Pod { new: Some(new), .. } if new.key == entry.pod.key)
         {
+            return QueueingHint::Skip;
+        }
+        // A pod that leaves its node, since its binding failed, does not help itself.
+        if matches!(change, EventChange::Pod { old: Some(old), new: None } if old.uid == entry.pod.uid) {
             return QueueingHint::Skip;
         }
         let Some(profile) = self.profiles.find(&entry.pod.spec.scheduler) else {
@@ -468,11 +480,12 @@ impl Queue {
             QueueState::Unschedulable { until } => {
                 self.unschedulable += 1;
                 self.timed.insert((until, key.clone()));
-                for plugin in &entry.unschedulable_plugins {
-                    self.rejected_by.entry(plugin).or_default().insert(key.clone());
-                }
+                link_plugins(&mut self.rejected_by, entry, key);
             }
-            QueueState::Gated => self.gated += 1,
+            QueueState::Gated => {
+                self.gated += 1;
+                link_plugins(&mut self.rejected_by, entry, key);
+            }
             QueueState::InFlight { .. } => {}
         }
     }
@@ -494,14 +507,27 @@ impl Queue {
             QueueState::Unschedulable { until } => {
                 self.unschedulable -= 1;
                 self.timed.remove(&(until, key.clone()));
-                for plugin in &entry.unschedulable_plugins {
-                    self.rejected_by.get_mut(plugin).map(|keys| keys.remove(key));
-                }
+                unlink_plugins(&mut self.rejected_by, entry, key);
             }
-            QueueState::Gated => self.gated -= 1,
+            QueueState::Gated => {
+                self.gated -= 1;
+                unlink_plugins(&mut self.rejected_by, entry, key);
+            }
             QueueState::InFlight { start } => self.in_flight.end(start, key.clone()),
         }
         entry.state = QueueState::InFlight { start: u64::MAX };
+    }
+}
+
+fn link_plugins(rejected_by: &mut HashMap<&'static str, HashSet<Key>>, entry: &Entry, key: &Key) {
+    for plugin in &entry.unschedulable_plugins {
+        rejected_by.entry(plugin).or_default().insert(key.clone());
+    }
+}
+
+fn unlink_plugins(rejected_by: &mut HashMap<&'static str, HashSet<Key>>, entry: &Entry, key: &Key) {
+    for plugin in &entry.unschedulable_plugins {
+        rejected_by.get_mut(plugin).map(|keys| keys.remove(key));
     }
 }
 

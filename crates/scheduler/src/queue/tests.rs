@@ -1,10 +1,12 @@
 //! Rows for the order, the waits and the events.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use setpoint_api::SystemClock;
 
 use super::*;
 use crate::fixtures;
-use crate::framework::{ActionType, Handle};
+use crate::framework::{ActionType, EnqueueExtensions, Handle, Plugin, PreEnqueue, Registration, Rejection};
 use crate::metrics::Metrics;
 use crate::plugins::default_profile;
 use crate::state::{NodeChange, NodeProperties};
@@ -149,7 +151,39 @@ fn an_event_during_the_attempt_is_not_lost() {
     check_pops(&mut queue, 0, &["a"]);
     add_node(&mut queue, 0);
     reject(&mut queue, "a", 0);
-    assert_eq!((queue.counts().backoff, queue.in_flight_events()), (1, 0));
+    assert_eq!((queue.counts().backoff, queue.in_flight.len()), (1, 0));
+    check_pops(&mut queue, 0, &["a"]);
+}
+
+#[test]
+fn a_pod_whose_events_were_forgotten_is_tried_again_if_its_binding_is_rejected() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    queue.done(&key("a"));
+    add_node(&mut queue, 0);
+    reject(&mut queue, "a", 0);
+    assert_eq!(queue.counts().backoff, 1);
+    check_pops(&mut queue, 0, &["a"]);
+}
+
+#[test]
+fn a_pod_that_leaves_its_node_does_not_wake_itself() {
+    let delete = |queue: &mut Queue, name: &str| {
+        let change = EventChange::Pod {
+            old: Some(Arc::new(fixtures::pod_requesting(name, "n", 100))),
+            new: None,
+        };
+        let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
+        queue.move_all(event, &change, at(0));
+    };
+    let mut queue = queue();
+    queue.update(Arc::new(fixtures::pod_requesting("a", "", 100)), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    delete(&mut queue, "a");
+    reject(&mut queue, "a", 0);
+    assert_eq!(queue.counts().unschedulable, 1);
+    delete(&mut queue, "b");
     check_pops(&mut queue, 0, &["a"]);
 }
 
@@ -188,6 +222,71 @@ fn a_gated_pod_waits_until_its_last_gate_is_gone() {
     queue.update(pod("a"), at(0));
     assert_eq!(queue.counts().gated, 0);
     check_pops(&mut queue, 0, &["a"]);
+}
+
+#[test]
+fn a_pod_for_which_a_plugin_failed_to_act_is_tried_again_after_its_backoff() {
+    let mut queue = queue();
+    queue.update(pod("a"), at(0));
+    check_pops(&mut queue, 0, &["a"]);
+    reject(&mut queue, "a", 0);
+    queue.wake(&key("a"), "another uid", at(0));
+    assert_eq!(queue.counts().unschedulable, 1);
+    queue.wake(&key("a"), "a", at(0));
+    assert_eq!((queue.counts().backoff, queue.next_due()), (1, Some(at(1))));
+}
+
+/// A PreEnqueue plugin that holds pods back until a claim was added.
+#[derive(Debug, Default)]
+struct ClaimGate {
+    is_open: AtomicBool,
+}
+
+impl Plugin for ClaimGate {
+    fn name(&self) -> &'static str {
+        "ClaimGate"
+    }
+}
+
+impl PreEnqueue for ClaimGate {
+    fn pre_enqueue(&self, _: &PodInfo) -> Result<(), Rejection> {
+        match self.is_open.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err(Rejection::unresolvable("the claim does not exist")),
+        }
+    }
+}
+
+impl EnqueueExtensions for ClaimGate {
+    fn events_to_register(&self) -> Vec<ClusterEvent> {
+        vec![ClusterEvent::new(EventResource::ResourceClaim, ActionType::ADD)]
+    }
+}
+
+#[test]
+fn an_event_that_the_gating_plugin_registered_ends_the_wait_of_a_gated_pod() {
+    let gate = Arc::new(ClaimGate::default());
+    let mut profile = default_profile(&Handle::default());
+    let registration = Registration {
+        pre_enqueue: Some(gate.clone()),
+        enqueue: Some(gate.clone()),
+        ..Registration::new("ClaimGate")
+    };
+    profile.add(registration, 0);
+    let mut queue = Queue::new(Arc::new(Profiles::new([profile])), BackoffConfig::default());
+    queue.update(pod("a"), at(0));
+    let event = ClusterEvent::new(EventResource::ResourceClaim, ActionType::ADD);
+    let change = EventChange::Object { old: None, new: None };
+    queue.move_all(event, &change, at(1));
+    assert_eq!(queue.counts().gated, 1);
+    gate.is_open.store(true, Ordering::Relaxed);
+    add_node(&mut queue, 2);
+    assert_eq!(queue.counts().gated, 1);
+    queue.move_all(event, &change, at(3));
+    assert_eq!(queue.counts().gated, 0);
+    check_pops(&mut queue, 3, &["a"]);
+    queue.remove(&key("a"));
+    assert_eq!(queue.counts(), QueueCounts::default());
 }
 
 #[test]

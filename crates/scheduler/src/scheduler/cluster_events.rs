@@ -1,8 +1,9 @@
 //! The objects besides pods and nodes whose changes plugins registered: one subscription each, merged into one channel.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use setpoint_api::{Change, GroupResource, Gvr};
+use setpoint_api::{Change, GroupResource, Gvr, Key};
 use setpoint_runtime::{Cache, Context};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -86,7 +87,7 @@ pub(super) fn watch(
     tasks: &mut JoinSet<()>,
 ) -> mpsc::Receiver<ObjectChanges> {
     let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
-    let mut resources = profiles.event_resources();
+    let mut resources: BTreeSet<EventResource> = profiles.event_resources().collect();
     resources.insert(EventResource::Namespace);
     for resource in resources {
         let cache = group_resource(resource).and_then(|name| context.cache(&name).ok());
@@ -106,7 +107,16 @@ pub(super) fn read_namespaces(context: &Context, cluster: &mut ClusterState) {
     let Ok(cache) = context.cache(&GroupResource::new("", "namespaces")) else {
         return;
     };
-    for namespace in cache.snapshot().iter() {
+    let snapshot = cache.snapshot();
+    let known = cluster.namespaces().keys();
+    let deleted: Vec<_> = known
+        .filter(|name| snapshot.find(&Key::new("", name)).is_none())
+        .cloned()
+        .collect();
+    for name in deleted {
+        cluster.set_namespace(&name, None);
+    }
+    for namespace in snapshot.iter() {
         cluster.set_namespace(namespace.key().name(), Some(namespace.header().labels.clone()));
     }
 }
@@ -159,13 +169,17 @@ async fn forward_taint_rules(rules: Arc<Cache>, sender: mpsc::Sender<ObjectChang
         let Ok(mut subscription) = rules.subscribe(None) else {
             return;
         };
-        while subscription.next().await.is_ok() {
+        // The first one is for the rules before the subscription, of which changes may have been lost.
+        loop {
             let changes = ObjectChanges {
                 resource: EventResource::ResourceSlice,
                 changes: None,
             };
             if sender.send(changes).await.is_err() {
                 return;
+            }
+            if subscription.next().await.is_err() {
+                break;
             }
         }
     }

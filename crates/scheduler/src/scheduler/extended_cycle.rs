@@ -87,7 +87,13 @@ impl Planner {
         input: ExtendedInput<'_>,
     ) -> Option<Result<Plan, PlanError>> {
         let rotation: Rotation = self.next_rotation();
-        let found = find_candidates(input.profile, pod, &self.cluster.read(), rotation);
+        let found = {
+            let cluster = self.cluster.read();
+            let found = find_candidates(input.profile, pod, &cluster, rotation);
+            let evaluated = found.as_ref().map_or(0, |candidates| candidates.evaluated);
+            self.rotate(rotation, evaluated, cluster.len());
+            found
+        };
         let filtered = match found {
             Ok(candidates) => input.filter(pod, candidates).await,
             Err(error) => Err(error),

@@ -124,8 +124,9 @@ impl Scheduler {
         if self.planner.profiles.find(&pod.spec.scheduler).is_none() {
             return;
         }
+        self.remove_replaced(&pod);
         let is_assumed = self.planner.cluster.read().contains(&pod.key, &pod.uid);
-        if !is_assumed && !pod.nominated_node.is_empty() {
+        if !is_assumed {
             self.note_nomination(&pod);
         }
         // A pod that is assumed and no longer queued is bound; this version of it is older than that. One that is still
@@ -136,12 +137,34 @@ impl Scheduler {
         }
     }
 
-    /// Counts the pod on the node that its status nominates.
+    /// Removes an earlier pod of the same name from its node, if its deletion was not reported by itself.
+    fn remove_replaced(&mut self, pod: &PodInfo) {
+        let is_other = |old: &Arc<PodInfo>| old.uid != pod.uid;
+        if self
+            .planner
+            .cluster
+            .read()
+            .find_pod(&pod.key)
+            .is_some_and(is_other)
+        {
+            self.pod_deleted(&pod.key);
+        }
+    }
+
+    /// Counts the pod on the node that its status nominates. A nomination that is gone from the status is given up; one that
+    /// was never there is kept, since it may not be written yet.
     fn note_nomination(&self, pod: &Arc<PodInfo>) {
+        let queued = self.queue.find(&pod.key).filter(|old| old.uid == pod.uid);
+        let before = queued.map(|old| old.nominated_node.clone()).unwrap_or_default();
+        if before.is_empty() && pod.nominated_node.is_empty() {
+            return;
+        }
         let mut cluster = self.planner.cluster.write();
         let known = cluster.nominated().node_of(&pod.key);
-        if known.is_none_or(|node| *node != pod.nominated_node) {
-            cluster.nominate(pod.clone(), &pod.nominated_node);
+        match pod.nominated_node.is_empty() {
+            true if known == Some(&before) => cluster.remove_nomination(&pod.key),
+            false if known != Some(&pod.nominated_node) => cluster.nominate(pod.clone(), &pod.nominated_node),
+            _ => {}
         }
     }
 
@@ -152,8 +175,9 @@ impl Scheduler {
             let mut cluster = self.planner.cluster.write();
             cluster.remove_nomination(&pod.key);
             let was_assumed = cluster.is_assumed(&pod.key, &pod.uid);
-            let old = cluster.set_pod(pod.clone());
-            (old.filter(|_| !was_assumed), pod.uses_node())
+            let (old, uses_node) = (cluster.set_pod(pod.clone()), pod.uses_node());
+            // A pod that was assumed and is bound now is new on its node.
+            (old.filter(|_| !(was_assumed && uses_node)), uses_node)
         };
         let (action, new) = match (&old, uses_node) {
             (None, false) => return ActionType::UPDATE,
@@ -261,12 +285,19 @@ impl Scheduler {
             }
             TaskOutcome::Bound(outcome) => self.binding_ended(&outcome),
             TaskOutcome::Written => {}
+            TaskOutcome::ActionFailed(key, uid) => {
+                let now = self.now();
+                self.queue.wake(&key, &uid, now);
+            }
         }
     }
 
     fn attempt_ended(&mut self, queued: &QueuedPod, attempt: Attempt, began: Timestamp) {
         let now = self.now();
         let key = &queued.pod.key;
+        if !self.queue.contains(key, &queued.pod.uid) {
+            return self.attempt_outlived(queued, attempt);
+        }
         let result = match attempt {
             Attempt::Assumed {
                 pod,
@@ -302,6 +333,25 @@ impl Scheduler {
         metrics.attempt_ended(&queued.pod.spec.scheduler, result, elapsed(began, now));
     }
 
+    /// Handles the attempt of a pod that was deleted, replaced or bound by another scheduler meanwhile. What the worker did for
+    /// it came after the change that removed the pod from the queue, and is undone here.
+    fn attempt_outlived(&mut self, queued: &QueuedPod, attempt: Attempt) {
+        match attempt {
+            // Its binding fails, and takes the reservations back.
+            Attempt::Assumed {
+                pod, cycle, observed, ..
+            } => {
+                self.reject_waiting(&pod.uid);
+                self.start_binding(queued, pod, cycle, observed);
+            }
+            Attempt::Unschedulable(failure) if failure.nominated_node.is_some() => {
+                self.planner.cluster.write().remove_nomination(&queued.pod.key);
+            }
+            Attempt::Unschedulable(_) | Attempt::Failed { .. } | Attempt::Superseded | Attempt::Conflicts => {
+            }
+        }
+    }
+
     /// Binds the assumed pod in the background.
     fn start_binding(
         &mut self,
@@ -310,10 +360,13 @@ impl Scheduler {
         cycle: CycleState,
         observed: ResourceVersion,
     ) {
-        self.queue.done(&pod.key);
         let Some(profile) = self.planner.profiles.find(&pod.spec.scheduler).cloned() else {
             return;
         };
+        // A Permit plugin that lets the pod wait may still find it unschedulable.
+        if self.queue.contains(&pod.key, &pod.uid) && profile.waiting_pods.find(&pod.uid).is_none() {
+            self.queue.done(&pod.key);
+        }
         let request = BindRequest {
             cycle: Arc::new(cycle),
             node: pod.node.clone(),
@@ -342,12 +395,13 @@ impl Scheduler {
         let nominated = failure.nominated_node.map(String::from);
         self.report_failure(pod, "Unschedulable", failure.diagnosis.to_string(), nominated);
         if let Some(action) = failure.action {
-            let (context, key) = (self.context.clone(), pod.key.clone());
+            let (context, key, uid) = (self.context.clone(), pod.key.clone(), pod.uid.clone());
             self.in_flight.spawn(async move {
-                if let Err(status) = (action.0)(context).await {
-                    tracing::warn!(pod = %key, %status, "the preparation for the pod failed");
-                }
-                TaskOutcome::Written
+                let Err(status) = (action.0)(context).await else {
+                    return TaskOutcome::Written;
+                };
+                tracing::warn!(pod = %key, %status, "the preparation for the pod failed");
+                TaskOutcome::ActionFailed(key, uid)
             });
         }
     }
@@ -383,39 +437,43 @@ impl Scheduler {
         let duration = elapsed(outcome.first_attempt, now);
         let result = match &outcome.result {
             BindResult::Bound => {
-                self.queue.remove(&outcome.key);
+                if self.queue.contains(&outcome.key, &outcome.uid) {
+                    self.queue.remove(&outcome.key);
+                }
                 self.record_scheduled(outcome);
                 self.planner.metrics.pod_bound(outcome.attempts, duration);
                 AttemptResult::Scheduled
             }
             BindResult::Superseded => {
-                self.forget(outcome);
-                return self.queue.requeue(&outcome.key, outcome.resource_version, now);
+                if self.forget(outcome) {
+                    self.queue.requeue(&outcome.key, outcome.resource_version, now);
+                }
+                return;
             }
             BindResult::NodeChanged => {
-                self.forget(outcome);
                 self.planner.metrics.conflicts.rejected();
-                self.queue.wait_for_changes(&outcome.key, now);
-                self.conflicted.push(outcome.key.clone());
+                if self.forget(outcome) {
+                    self.queue.wait_for_changes(&outcome.key, now);
+                    self.conflicted.push(outcome.key.clone());
+                }
                 return;
             }
             BindResult::Rejected(rejection) => {
-                self.forget(outcome);
-                self.handle_rejected_binding(
-                    outcome,
-                    rejection.to_string(),
-                    rejection.is_rejected().then(|| {
-                        let mut diagnosis = Diagnosis::new(1);
-                        diagnosis.add_plugin(rejection);
-                        diagnosis
-                    }),
-                );
+                let diagnosis = rejection.is_rejected().then(|| {
+                    let mut diagnosis = Diagnosis::new(1);
+                    diagnosis.add_plugin(rejection);
+                    diagnosis
+                });
+                if self.forget(outcome) {
+                    self.handle_rejected_binding(outcome, rejection.to_string(), diagnosis);
+                }
                 AttemptResult::Error
             }
             BindResult::Failed(message) => {
                 tracing::warn!(pod = %outcome.key, node = %outcome.node, message, "binding failed");
-                self.forget(outcome);
-                self.handle_rejected_binding(outcome, message.clone(), None);
+                if self.forget(outcome) {
+                    self.handle_rejected_binding(outcome, message.clone(), None);
+                }
                 AttemptResult::Error
             }
         };
@@ -448,8 +506,8 @@ impl Scheduler {
         }
     }
 
-    /// Removes the assumed pod from its node.
-    fn forget(&mut self, outcome: &BindOutcome) {
+    /// Removes the assumed pod from its node. Returns whether it still waits in the queue.
+    fn forget(&mut self, outcome: &BindOutcome) -> bool {
         let removed = {
             let mut cluster = self.planner.cluster.write();
             match cluster.is_assumed(&outcome.key, &outcome.uid) {
@@ -461,6 +519,7 @@ impl Scheduler {
             self.pod_removed(old);
         }
         self.restore_entry(outcome);
+        self.queue.contains(&outcome.key, &outcome.uid)
     }
 
     /// Queues the pod if the queue was built again while it was being bound.
@@ -500,3 +559,6 @@ fn truncate(message: &str) -> String {
     let end = message.floor_char_boundary(MAX_EVENT_TEXT - suffix.len());
     format!("{}{suffix}", &message[..end])
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,13 +15,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use compact_str::CompactString;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use setpoint_api::{Change, Clock, Key, ResourceVersion, off_worker};
 use setpoint_runtime::manager::RunnableFuture;
 use setpoint_runtime::{Cache, Client, Context, Error, Object, Snapshot, Subscription};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use cluster_events::ObjectChanges;
@@ -78,6 +79,8 @@ enum TaskOutcome {
     Bound(Box<BindOutcome>),
     /// A status was written, or the action of a plugin ended.
     Written,
+    /// The action of a plugin for the pod with this uid failed: no event may follow that helps the pod.
+    ActionFailed(Key, CompactString),
 }
 
 /// An event that wakes the loop.
@@ -88,7 +91,7 @@ enum LoopEvent {
     Nodes(Vec<Change>),
     /// Changes of the other resources that plugins registered.
     Objects(ObjectChanges),
-    TaskFinished(Option<TaskOutcome>),
+    TaskFinished(TaskOutcome),
     /// The backoff or wait of a queued pod is over.
     TimerElapsed,
     /// A subscription fell behind and lost changes: everything is listed again.
@@ -125,7 +128,8 @@ async fn schedule_all(context: Context, config: Config, stop: CancellationToken)
     let planner = Planner::new(profiles.clone(), config.workers()).with_metrics(metrics.clone());
     let planner = Arc::new(planner);
     let events = metrics.events.clone();
-    context.metrics.include(move || metrics.to_text());
+    let source = planner.clone();
+    context.metrics.include(move || source.metrics_text());
     let mut watches = JoinSet::new();
     let objects = cluster_events::watch(&context, &profiles, &mut watches);
     let scheduler = Scheduler {
@@ -152,6 +156,7 @@ impl Scheduler {
         let (pods, nodes) = self.read_all(&config);
         let mut subscriptions = Subscriptions { pods, nodes, objects };
         loop {
+            self.finish_ended_tasks();
             self.start_workers();
             self.update_metrics();
             match self.wait(&mut subscriptions, &stop).await {
@@ -159,9 +164,7 @@ impl Scheduler {
                 LoopEvent::Pods(changes, version) => self.pods_changed(&changes, version),
                 LoopEvent::Nodes(changes) => self.nodes_changed(&changes),
                 LoopEvent::Objects(changes) => self.objects_changed(&changes),
-                LoopEvent::TaskFinished(finished) => {
-                    finished.into_iter().for_each(|one| self.task_finished(one))
-                }
+                LoopEvent::TaskFinished(outcome) => self.task_finished(outcome),
                 LoopEvent::TimerElapsed => self.queue.flush_due(self.now()),
                 LoopEvent::Lagged => {
                     self.finish_plans().await;
@@ -176,11 +179,21 @@ impl Scheduler {
         self.context.clock.now()
     }
 
+    /// Handles the tasks that have ended, all at once.
+    fn finish_ended_tasks(&mut self) {
+        for _ in 0..self.in_flight.len() {
+            match self.in_flight.try_join_next() {
+                Some(ended) => self.task_finished(outcome_of(ended)),
+                None => return,
+            }
+        }
+    }
+
     /// Waits until no worker plans: none may see a state that is not complete yet.
     async fn finish_plans(&mut self) {
         while self.idle_workers.len() < self.planner.workers() {
             match self.in_flight.join_next().await {
-                Some(ended) => ended.into_iter().for_each(|one| self.task_finished(one)),
+                Some(ended) => self.task_finished(outcome_of(ended)),
                 None => return,
             }
         }
@@ -210,16 +223,15 @@ impl Scheduler {
         (pods, nodes)
     }
 
-    /// Waits for the next event.
+    /// Waits for the next event. Each source has its turn, however many events the others have.
     async fn wait(&mut self, subscriptions: &mut Subscriptions, stop: &CancellationToken) -> LoopEvent {
         let now = self.now();
         let due = self.queue.next_due();
         let due = due.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
         let clock = &self.context.clock;
         tokio::select! {
-            biased;
             () = stop.cancelled() => LoopEvent::Stopped,
-            Some(ended) = self.in_flight.join_next() => LoopEvent::TaskFinished(ended.ok()),
+            Some(ended) = self.in_flight.join_next() => LoopEvent::TaskFinished(outcome_of(ended)),
             batch = subscriptions.nodes.next() => {
                 batch.map_or(LoopEvent::Lagged, |batch| LoopEvent::Nodes(batch.changes().to_vec()))
             }
@@ -240,9 +252,12 @@ impl Scheduler {
                 return;
             };
             let began = self.now();
-            let size = share.min(MAX_BATCH);
-            let batch: Vec<QueuedPod> = (0..size).map_while(|_| self.queue.pop(began)).collect();
             let planner = self.planner.clone();
+            // Extenders may take seconds for a pod, while more important pods arrive.
+            let most = if planner.has_extenders() { 1 } else { MAX_BATCH };
+            let batch: Vec<QueuedPod> = (0..share.min(most))
+                .map_while(|_| self.queue.pop(began))
+                .collect();
             if planner.has_extenders() {
                 let objects = ObjectCaches {
                     pods: self.pods.clone(),
@@ -274,15 +289,15 @@ impl Scheduler {
     }
 
     fn update_metrics(&self) {
-        let (nodes, pods) = {
-            let cluster = self.planner.cluster.read();
-            (cluster.len(), cluster.pod_count())
-        };
         let mut metrics = self.planner.metrics.queue.lock();
         metrics.counts = self.queue.counts();
-        metrics.in_flight_events = self.queue.in_flight_events();
-        (metrics.nodes, metrics.pods) = (nodes, pods);
+        metrics.in_flight_events.clone_from(self.queue.in_flight_events());
     }
+}
+
+/// The outcome of a task. A panic goes on in the loop, so that the process stops: the worker and its pods would be lost.
+fn outcome_of(ended: Result<TaskOutcome, JoinError>) -> TaskOutcome {
+    ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// A field manager that no other scheduler has, in this process or in another.
@@ -308,5 +323,19 @@ async fn sleep(clock: &Arc<dyn Clock>, due: Option<Duration>) {
     match due {
         Some(due) => clock.sleep(due).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "the plugin failed")]
+    async fn a_panic_of_a_worker_ends_the_scheduler() {
+        let mut tasks: JoinSet<TaskOutcome> = JoinSet::new();
+        tasks.spawn(async { panic!("the plugin failed") });
+        let ended = tasks.join_next().await.unwrap();
+        outcome_of(ended);
     }
 }

@@ -132,6 +132,19 @@ impl Planner {
         self.metrics.conflicts.counts()
     }
 
+    /// All metrics in Prometheus' text format.
+    pub(super) fn metrics_text(&self) -> String {
+        let (nodes, pods, assumed_pods) = {
+            let cluster = self.cluster.read();
+            (cluster.len(), cluster.pod_count(), cluster.assumed_pods())
+        };
+        {
+            let mut queue = self.metrics.queue.lock();
+            (queue.nodes, queue.pods, queue.assumed_pods) = (nodes, pods, assumed_pods);
+        }
+        self.metrics.to_text()
+    }
+
     /// Tries to schedule the pods, one after the other, with the cache of one worker.
     pub fn attempt_all(&self, worker: usize, batch: Vec<QueuedPod>) -> Vec<(QueuedPod, Attempt)> {
         let mut cache = self.caches[worker].lock();
@@ -200,16 +213,21 @@ impl Planner {
             Err(PlanError::Unfit(unfit)) => unfit.evaluated,
             Err(_) => 0,
         };
-        let nodes = cluster.len().max(1);
-        self.start
-            .store((rotation.start + evaluated) % nodes, Ordering::Relaxed);
+        self.rotate(rotation, evaluated, cluster.len());
         planned
+    }
+
+    /// Moves the first node of the next cycle on by the nodes that a cycle looked at.
+    pub(super) fn rotate(&self, rotation: Rotation, evaluated: usize, nodes: usize) {
+        let start = (rotation.start + evaluated) % nodes.max(1);
+        self.start.store(start, Ordering::Relaxed);
     }
 
     /// Assumes the pod on the node, if the plan still holds.
     fn commit(&self, profile: &Profile, pod: &PodInfo, plan: Plan) -> Result<CommittedPlan, CommitError> {
         let mut cluster = self.cluster.write();
-        if cluster.contains(&pod.key, &pod.uid) {
+        // Also if it is another pod of the same name, by which this one was replaced.
+        if cluster.find_pod(&pod.key).is_some() {
             return Err(CommitError::Superseded);
         }
         let mut cycle = match plan.is_current(&cluster) {

@@ -212,6 +212,11 @@ impl ClusterState {
         self.pods.len()
     }
 
+    /// The number of pods among them whose binding is not confirmed.
+    pub fn assumed_pods(&self) -> usize {
+        self.pods.values().filter(|entry| entry.is_assumed).count()
+    }
+
     /// All pods on nodes.
     pub fn pods(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
         self.pods.values().map(|entry| &entry.pod)

@@ -83,16 +83,20 @@ impl Eviction {
         for pod in &self.nominated {
             crate::report::write_nominated_node(&context.client, pod, "").await;
         }
+        let mut result = Ok(());
         for victim in self.victims.iter().filter(|victim| !victim.is_terminating()) {
-            self.preempt(context, victim).await?;
+            result = self.preempt(context, victim).await.and(result);
         }
-        Ok(())
+        result
     }
 
     /// Marks the victim, deletes it, and records the event. A victim that is gone already needs nothing.
     async fn preempt(&self, context: &Context, victim: &PodInfo) -> Result<(), Status> {
         let done = async {
             let object = self.mark(context, victim).await?;
+            if object.uid() != victim.uid {
+                return Ok(());
+            }
             let pods = context.client.namespaced::<Pod>(victim.key.namespace());
             pods.delete(victim.key.name(), DeleteOptions::with_uid(&victim.uid))
                 .await?;
