@@ -126,7 +126,8 @@ impl Informer {
             () = &mut stopped => return,
             () = self.cache.synced() => {}
         }
-        let mut subscription = self.start(&mut handle);
+        let mut subscription = self.subscribe();
+        self.deliver_initial(&mut subscription, &mut handle);
         self.progress.record(&subscription);
         self.synced.send_replace(true);
         let (mut due, mut batches) = (self.next_resync(), 0_u64);
@@ -148,8 +149,10 @@ impl Informer {
                     }
                 }
                 Wake::Changed(Err(TooOld { .. })) => {
+                    // The subscription comes first: a deletion after the handler has looked at the cache is delivered.
+                    subscription = self.subscribe();
                     handle(Event::Gap);
-                    subscription = self.start(&mut handle);
+                    self.deliver_initial(&mut subscription, &mut handle);
                     self.progress.record(&subscription);
                 }
                 Wake::Due => {
@@ -170,13 +173,15 @@ impl Informer {
         Box::pin(self.run(handle, stop))
     }
 
-    fn start(&self, handle: &mut impl FnMut(Event<'_>)) -> Subscription {
+    fn subscribe(&self) -> Subscription {
         let subscribed = self.cache.subscribe(None);
-        let mut subscription = subscribed.expect("a subscription from a snapshot is never too old");
+        subscribed.expect("a subscription from a snapshot is never too old")
+    }
+
+    fn deliver_initial(&self, subscription: &mut Subscription, handle: &mut impl FnMut(Event<'_>)) {
         if let Some(initial) = subscription.initial.take() {
             self.deliver_present(initial.iter(), handle);
         }
-        subscription
     }
 
     fn deliver_present<'a>(
@@ -264,6 +269,7 @@ fn filtered(change: &Change, concerns: &Filter) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use setpoint_api::{GroupResource, Header, Key, ResourceVersion, SystemClock};
+    use setpoint_cache::Limits;
 
     use super::*;
 
@@ -304,5 +310,48 @@ mod tests {
             stop.cancel();
         };
         tokio::join!(first, second, enough);
+    }
+
+    #[tokio::test]
+    async fn a_deletion_after_a_gap_was_handled_is_delivered() {
+        let limits = Limits {
+            changes: 2,
+            bytes: usize::MAX,
+        };
+        let cache = Arc::new(Cache::new(GroupResource::new("", "nodes")).with_limits(limits));
+        cache.replace(vec![object(1)], ResourceVersion(1));
+        let modified = |version: u64| Change::Modified {
+            old: object(version - 1),
+            new: object(version),
+        };
+        let (stop, deletions, gaps) = (CancellationToken::new(), AtomicU64::new(0), AtomicU64::new(0));
+        let handle = |event: Event<'_>| match event {
+            // More changes than the cache keeps.
+            Event::Changed(Change::Modified { .. }) if gaps.load(Ordering::Relaxed) == 0 => {
+                for version in 3..10 {
+                    cache.apply(vec![modified(version)], ResourceVersion(version));
+                }
+            }
+            Event::Gap => {
+                let (old, last) = (object(9), object(10));
+                cache.apply(vec![Change::Deleted { old, last }], ResourceVersion(10));
+                gaps.fetch_add(1, Ordering::Relaxed);
+            }
+            Event::Changed(Change::Deleted { .. }) => {
+                deletions.fetch_add(1, Ordering::Relaxed);
+            }
+            Event::Changed(Change::Added(_)) => stop.cancel(),
+            Event::Changed(_) | Event::Present(_) => {}
+        };
+        let informer = Informer::new(cache.clone(), Arc::new(SystemClock::new()));
+        let changes = async {
+            cache.apply(vec![modified(2)], ResourceVersion(2));
+            while gaps.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+            cache.apply(vec![Change::Added(object(11))], ResourceVersion(11));
+        };
+        tokio::join!(informer.run(handle, stop.clone()), changes);
+        assert_eq!(deletions.into_inner(), 1);
     }
 }

@@ -15,6 +15,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -65,6 +66,10 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Sen
 
 /// Larger reviews are rejected. The API server limits objects, too; a review has the old and the new one.
 const MAX_REVIEW_BYTES: usize = 8 << 20;
+/// A connection whose TLS handshake takes longer is closed, and so is one whose body does: the number of connections is
+/// limited, and slow clients must not hold all of them.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The path of the kubelet's probes.
 const HEALTH_PATH: &str = "/healthz";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -179,8 +184,10 @@ impl Webhooks {
     ) -> Result<(), Error> {
         certificate.current().map_err(Error::failed)?;
         let (hooks, certificate) = (Arc::new(self.hooks), Arc::new(certificate));
-        let serve_connection =
-            |stream| serve_connection(hooks.clone(), certificate.clone(), stream, stop.clone());
+        let serve_connection = |stream| {
+            let (hooks, certificate) = (hooks.clone(), certificate.clone());
+            serve_connection(hooks, certificate, stream, (clock.clone(), stop.clone()))
+        };
         http_server::accept(listener, &*clock, &stop, serve_connection).await;
         Ok(())
     }
@@ -233,20 +240,25 @@ async fn serve_connection(
     hooks: Arc<BTreeMap<String, Hook>>,
     certificate: Arc<Certificate>,
     stream: TcpStream,
-    stop: CancellationToken,
+    (clock, stop): (Arc<dyn Clock>, CancellationToken),
 ) {
     let Ok(config) = certificate.current() else { return };
     let stream = tokio::select! {
         () = stop.cancelled() => return,
+        () = clock.sleep(HANDSHAKE_TIMEOUT) => return tracing::debug!("TLS handshake timed out"),
         handshake = TlsAcceptor::from(config).accept(stream) => match handshake {
             Ok(stream) => stream,
             Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
         },
     };
-    http_server::serve_connection(stream, &stop, |request| respond(&hooks, request)).await;
+    http_server::serve_connection(stream, &stop, |request| respond(&hooks, request, &*clock)).await;
 }
 
-async fn respond(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(
+    hooks: &BTreeMap<String, Hook>,
+    request: Request<Incoming>,
+    clock: &dyn Clock,
+) -> Response<Full<Bytes>> {
     if request.method() == Method::GET && request.uri().path() == HEALTH_PATH {
         return text(StatusCode::OK, "ok");
     }
@@ -259,10 +271,14 @@ async fn respond(hooks: &BTreeMap<String, Hook>, request: Request<Incoming>) -> 
             "method not allowed: reviews are sent by POST\n",
         );
     }
-    let Ok(body) = Limited::new(request.into_body(), MAX_REVIEW_BYTES)
-        .collect()
-        .await
-    else {
+    let body = Limited::new(request.into_body(), MAX_REVIEW_BYTES).collect();
+    let body = tokio::select! {
+        body = body => body,
+        () = clock.sleep(BODY_TIMEOUT) => {
+            return text(StatusCode::REQUEST_TIMEOUT, "the review was not received in time\n");
+        }
+    };
+    let Ok(body) = body else {
         return text(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the review is too large or incomplete\n",

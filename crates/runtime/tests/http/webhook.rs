@@ -12,6 +12,7 @@ use setpoint_client::kubeconfig::Connection;
 use setpoint_conformance::wire::{Endpoint, Request};
 use setpoint_runtime::reconcile::Error;
 use setpoint_runtime::webhook::{Certificate, Operation, Webhooks};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -221,4 +222,11 @@ async fn without_a_certificate_the_server_does_not_start() {
         .await;
     let error = ended.unwrap_err().to_string();
     assert!(error.starts_with("cannot read \"/nowhere/tls.crt\""), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_complete_its_handshake_is_disconnected() {
+    let server = WebhookServer::start(hooks()).await;
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
 }
