@@ -11,6 +11,7 @@
 mod connect;
 mod credentials;
 mod encoding;
+mod exec;
 mod gzip;
 mod metrics;
 mod proxy;
@@ -41,6 +42,7 @@ use rate_limit::TokenBucket;
 use request::EncodedRequest;
 use response::ResponseError;
 
+pub use exec::{ExecOutput, ExecTarget};
 pub use metrics::Metrics;
 pub use rate_limit::RateLimit;
 

@@ -25,7 +25,7 @@ pub use api::{Api, ObjectList};
 pub use client::Client;
 pub use discovery::{ApiResource, RestMapper};
 pub use dynamic::DynamicApi;
-pub use http::Http;
+pub use http::{ExecOutput, ExecTarget, Http};
 pub use kubeconfig::Kubeconfig;
 pub use pager::ListPager;
 pub use patch::Patch;

@@ -134,6 +134,31 @@ impl Connector {
         response.map_err(|error| self.unreachable(&error))
     }
 
+    /// Sends a request that upgrades its connection, over a new connection with HTTP/1.1.
+    pub(crate) async fn send_upgrade(&self, request: HttpRequest) -> Result<Response<Incoming>, Status> {
+        let stream = self.open().await.map_err(|error| self.unreachable(&error))?;
+        let response = match &self.tls {
+            None => self.send_upgrade_over(stream, request).await,
+            Some((tls, name)) => {
+                let mut config = tls.config().as_ref().clone();
+                config.alpn_protocols = vec![b"http/1.1".to_vec()];
+                let stream = TlsConnector::from(Arc::new(config)).connect(name.clone(), stream);
+                let stream = stream.await.map_err(|error| self.unreachable(&error))?;
+                self.send_upgrade_over(stream, request).await
+            }
+        };
+        response.map_err(|error| self.unreachable(&error))
+    }
+
+    async fn send_upgrade_over<S>(&self, stream: S, request: HttpRequest) -> hyper::Result<Response<Incoming>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        self.tasks.spawner().execute(drive(connection.with_upgrades()));
+        sender.send_request(with_host(request)).await
+    }
+
     /// A response from a custom transport.
     pub(crate) fn unpooled(self: &Arc<Self>, response: Response<Incoming>) -> PooledResponse {
         let guard = ConnectionGuard {
