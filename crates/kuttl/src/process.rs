@@ -1,16 +1,21 @@
 //! Commands of steps and suites: their environment, their arguments, and how they are run.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use setpoint_api::Clock;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
 
 use crate::config::Command;
 use crate::log::Logger;
+
+/// What is kept of each output of a command.
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// What the commands of a run share.
 #[derive(Debug, Clone)]
@@ -70,10 +75,11 @@ async fn run(
         0 => timeout,
         seconds => u64::try_from(seconds).unwrap_or(0),
     };
+    process.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = match timeout {
-        0 => process.output().await,
+        0 => limited_output(&mut process).await,
         seconds => tokio::select! {
-            output = process.output() => output,
+            output = limited_output(&mut process) => output,
             () = env.clock.sleep(Duration::from_secs(seconds)) => {
                 bail!("command {text:?} exceeded {seconds} sec timeout, context deadline exceeded")
             }
@@ -88,6 +94,34 @@ async fn run(
         true => Ok(None),
         false => Err(anyhow!("command {text:?} failed, {}", output.status)),
     }
+}
+
+/// Runs a process to its end. Of each of its outputs, what is above the limit is dropped.
+async fn limited_output(process: &mut tokio::process::Command) -> io::Result<Output> {
+    let mut child = process.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (status, stdout, stderr) =
+        tokio::try_join!(child.wait(), read_limited(stdout), read_limited(stderr))?;
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
+}
+
+async fn read_limited(output: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let Some(mut output) = output else {
+        return Ok(Vec::new());
+    };
+    let mut bytes = Vec::new();
+    (&mut output)
+        .take(MAX_OUTPUT_BYTES)
+        .read_to_end(&mut bytes)
+        .await?;
+    if tokio::io::copy(&mut output, &mut tokio::io::sink()).await? > 0 {
+        bytes.extend_from_slice(b"\n(truncated)\n");
+    }
+    Ok(bytes)
 }
 
 impl CommandEnv {
@@ -246,5 +280,17 @@ mod tests {
             true,
             &["kubectl", "get", "pods", "--namespace=a"],
         );
+    }
+
+    #[tokio::test]
+    async fn the_output_of_a_command_is_limited() {
+        let mut process = tokio::process::Command::new("head");
+        process
+            .args(["-c", "9000000", "/dev/zero"])
+            .stdout(Stdio::piped());
+        let output = limited_output(&mut process).await.unwrap();
+        assert!(output.status.success());
+        let kept = MAX_OUTPUT_BYTES as usize;
+        assert_eq!(&output.stdout[kept..], b"\n(truncated)\n");
     }
 }

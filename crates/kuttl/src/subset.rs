@@ -35,7 +35,12 @@ fn compare(expected: &Value, actual: &Value) -> Result<(), Difference> {
             .iter()
             .zip(actual)
             .try_for_each(|(expected, actual)| compare(expected, actual)),
-        (Value::Number(left), Value::Number(right)) if left.as_f64() == right.as_f64() => Ok(()),
+        // Whole numbers are compared as such: large ones that differ may have the same floating-point value.
+        (Value::Number(left), Value::Number(right))
+            if (left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64() =>
+        {
+            Ok(())
+        }
         _ if expected == actual => Ok(()),
         _ if type_name(expected) != type_name(actual) => {
             let message = format!("type mismatch: {} != {}", type_name(expected), type_name(actual));
@@ -85,6 +90,16 @@ mod tests {
             json!({"a": {"b": 1, "c": 2}, "d": 3}),
             Ok(()),
         );
+    }
+
+    #[test]
+    fn large_numbers_are_compared_exactly() {
+        check(
+            json!({"a": 9_007_199_254_740_993_u64}),
+            json!({"a": 9_007_199_254_740_992_u64}),
+            Err(".a: value mismatch, expected: 9007199254740993 != actual: 9007199254740992"),
+        );
+        check(json!({"a": 1.0}), json!({"a": 1}), Ok(()));
     }
 
     #[test]
