@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::log::HookLabels;
 
 /// How long the output is read on after the process has ended: a child of it may still have it open.
-const OUTPUT_DELAY: Duration = Duration::from_secs(2);
+pub(crate) const OUTPUT_DELAY: Duration = Duration::from_secs(2);
 /// After this time, and then each time it has passed, the log names a hook that still runs.
 const SLOW_RUN: Duration = Duration::from_secs(60);
 /// How long a run may go on after the stop.
@@ -38,7 +38,7 @@ impl Run<'_> {
     /// Runs the hook to its end. The error is its standard error, or its exit status if that is empty.
     pub(crate) async fn execute(&self, stop: &CancellationToken) -> Result<(), String> {
         let mut child = self.start().map_err(|error| format!("cmd start: {error}"))?;
-        let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+        let mut group = ProcessGroup::of(&child);
         let errors = Arc::new(Mutex::new(String::new()));
         let mut readers = JoinSet::new();
         if let Some(stdout) = child.stdout.take() {
@@ -53,7 +53,7 @@ impl Run<'_> {
             ));
         }
         let status = self.wait(&mut child, &group, stop).await;
-        group.0 = None;
+        group.release();
         let drained = async { while readers.join_next().await.is_some() {} };
         tokio::select! {
             () = drained => {}
@@ -117,9 +117,19 @@ impl Run<'_> {
 }
 
 /// The processes of a hook that runs. Those of a run that is dropped before its end are killed: nothing waits for them.
-struct ProcessGroup(Option<Pid>);
+pub(crate) struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
+    /// The group of a process that leads one and has not been waited for.
+    pub(crate) fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
+    }
+
+    /// Lets the processes run on: the first of them has ended, so that its id may be that of another process.
+    pub(crate) fn release(&mut self) {
+        self.0 = None;
+    }
+
     fn kill(&self) {
         if let Some(group) = self.0 {
             // It fails only if all of them have ended.

@@ -2,15 +2,18 @@
 
 mod discovery;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use setpoint_api::Clock;
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
 
 use crate::config::HookConfig;
+use crate::executor::{OUTPUT_DELAY, ProcessGroup};
 use crate::monitor::Monitor;
 use crate::rate_limit::TokenBucket;
 
@@ -49,6 +52,8 @@ pub enum Error {
 
 /// How long a hook may take to print its configuration.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longer configurations, and longer texts on the standard error, are an error.
+const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
 impl Hook {
     /// All hooks below a directory, sorted by path. The first invalid hook is an error.
@@ -93,20 +98,25 @@ impl Hook {
     }
 }
 
-/// Runs a hook with `--config`.
+/// Runs a hook with `--config`. Its processes are killed if it takes too long or prints too much.
 async fn print_config(name: &str, directory: &Path, path: &Path, clock: &dyn Clock) -> Result<String, Error> {
     let failed = |reason: String| Error::Run {
         hook: name.to_owned(),
         reason,
     };
-    let output = Command::new(path)
+    let child = Command::new(path)
         .arg("--config")
         .current_dir(directory)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
-        .output();
+        .spawn();
     let output = tokio::select! {
-        output = output => output.map_err(|error| failed(error.to_string()))?,
+        output = read_output(child.map_err(|error| failed(error.to_string()))?, clock) => {
+            output.map_err(|error| failed(error.to_string()))?
+        }
         () = clock.sleep(CONFIG_TIMEOUT) => {
             return Err(failed(format!("no configuration after {CONFIG_TIMEOUT:?}")));
         }
@@ -116,4 +126,89 @@ async fn print_config(name: &str, directory: &Path, path: &Path, clock: &dyn Clo
         return Err(failed(format!("{}: {}", output.status, stderr.trim())));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The output of a process until it ends; that of a process which it leaves behind is not waited for.
+async fn read_output(mut child: Child, clock: &dyn Clock) -> io::Result<Output> {
+    let mut group = ProcessGroup::of(&child);
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut printed, mut errors) = (Vec::new(), Vec::new());
+    let mut status = None;
+    {
+        let reads = async {
+            tokio::try_join!(
+                read_limited(stdout, &mut printed),
+                read_limited(stderr, &mut errors)
+            )
+        };
+        let ended = async {
+            status = Some(child.wait().await?);
+            clock.sleep(OUTPUT_DELAY).await;
+            io::Result::Ok(())
+        };
+        tokio::pin!(reads, ended);
+        tokio::select! {
+            biased;
+            read = &mut reads => {
+                read?;
+            }
+            ended = &mut ended => ended?,
+        }
+    }
+    let status = match status {
+        Some(status) => status,
+        None => child.wait().await?,
+    };
+    group.release();
+    Ok(Output {
+        status,
+        stdout: printed,
+        stderr: errors,
+    })
+}
+
+async fn read_limited(output: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let Some(output) = output else { return Ok(()) };
+    output.take(MAX_CONFIG_BYTES + 1).read_to_end(bytes).await?;
+    match bytes.len() as u64 > MAX_CONFIG_BYTES {
+        true => Err(io::Error::other(format!(
+            "the configuration has more than {MAX_CONFIG_BYTES} bytes"
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use setpoint_api::SystemClock;
+
+    use super::*;
+
+    /// Loads a hook that runs this script to print its configuration.
+    async fn load(script: &str) -> Result<Arc<Hook>, Error> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hook.sh");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let hooks = Hook::load_all(directory.path(), &clock).await;
+        hooks.map(|hooks| hooks[0].clone())
+    }
+
+    const CONFIG: &str = "echo 'configVersion: v1'; echo 'onStartup: 1'";
+
+    #[tokio::test]
+    async fn a_process_that_the_hook_leaves_behind_is_not_waited_for() {
+        let hook = load(&format!("{CONFIG}; sleep 1000 &")).await.unwrap();
+        assert_eq!(hook.config.on_startup, Some(1));
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_prints_without_end_is_an_error() {
+        let error = load(&format!("{CONFIG}; cat /dev/zero")).await.unwrap_err();
+        assert!(error.to_string().contains("more than"), "{error}");
+    }
 }

@@ -140,7 +140,7 @@ fn snapshots(hook: &Hook) -> String {
     let mut bindings = Map::new();
     for (binding, monitor) in hook.config.kubernetes.iter().zip(monitors) {
         let (since_start, since_last) = monitor.counts();
-        let objects = objects_to_json(&monitor.objects());
+        let objects = objects_to_json(&monitor.snapshot());
         let objects: Value = serde_json::from_slice(&objects).unwrap_or_default();
         bindings.insert(
             binding.options.name.clone(),

@@ -6,13 +6,15 @@ mod debug;
 use std::convert::Infallible;
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use setpoint_api::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
@@ -24,6 +26,12 @@ pub(crate) use client::request;
 
 /// Further connections wait: Prometheus, probes and the debug commands need few.
 const MAX_CONNECTIONS: usize = 64;
+/// A connection that sends no complete request header in this time is closed, so that slow clients do not hold all of them.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// A connection is closed after this time, whatever it does: a client may also read its response slowly.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(600);
+/// After a failed accept, which happens when the process has too many files open.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// A response: its status and its text.
 type Reply = (StatusCode, String);
@@ -62,10 +70,10 @@ pub(crate) async fn spawn_servers(
         let listener = TcpListener::bind(address)
             .await
             .map_err(failed(address.to_string()))?;
-        let (shared, stop) = (shared.clone(), stop.clone());
+        let (shared, clock, stop) = (shared.clone(), shared.clock().clone(), stop.clone());
         running.spawn(async move {
             let reply = move |method: &Method, path: &str| public(&shared, method, path);
-            serve(Listener::Tcp(listener), &stop, reply).await;
+            serve(Listener::Tcp(listener), (&clock, &stop), reply).await;
             Ok(())
         });
     }
@@ -76,10 +84,11 @@ pub(crate) async fn spawn_servers(
         // A socket of a process that has ended.
         let _ = fs::remove_file(path);
         let listener = UnixListener::bind(path).map_err(failed(path.display().to_string()))?;
-        let (shared, stop, path) = (shared.clone(), stop.clone(), path.clone());
+        let (shared, clock, stop, path) =
+            (shared.clone(), shared.clock().clone(), stop.clone(), path.clone());
         running.spawn(async move {
             let reply = move |method: &Method, path: &str| debug::reply(&shared, method, path);
-            serve(Listener::Unix(listener), &stop, reply).await;
+            serve(Listener::Unix(listener), (&clock, &stop), reply).await;
             let _ = fs::remove_file(path);
             Ok(())
         });
@@ -103,7 +112,7 @@ fn public(shared: &Shared, _: &Method, path: &str) -> Reply {
 /// Accepts connections and serves their requests until stopped.
 async fn serve(
     listener: Listener,
-    stop: &CancellationToken,
+    (clock, stop): (&Arc<dyn Clock>, &CancellationToken),
     reply: impl Fn(&Method, &str) -> Reply + Send + Sync + 'static,
 ) {
     let reply: Arc<ReplyFn> = Arc::new(reply);
@@ -116,15 +125,18 @@ async fn serve(
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if may_accept => match accepted {
                 Ok(stream) => {
-                    connections.spawn(serve_connection(stream, reply.clone()));
+                    connections.spawn(serve_connection(stream, reply.clone(), clock.clone()));
                 }
-                Err(error) => tracing::warn!(%error, "failed to accept a connection"),
+                Err(error) => {
+                    tracing::warn!(%error, "failed to accept a connection");
+                    clock.sleep(ACCEPT_RETRY_DELAY).await;
+                }
             },
         }
     }
 }
 
-async fn serve_connection(stream: Box<dyn Stream>, reply: Arc<ReplyFn>) {
+async fn serve_connection(stream: Box<dyn Stream>, reply: Arc<ReplyFn>, clock: Arc<dyn Clock>) {
     let service = service_fn(|request: Request<Incoming>| {
         let uri = request.uri();
         let path = uri.path_and_query().map_or(uri.path(), |path| path.as_str());
@@ -133,10 +145,53 @@ async fn serve_connection(stream: Box<dyn Stream>, reply: Arc<ReplyFn>) {
         *response.status_mut() = status;
         async move { Ok::<_, Infallible>(response) }
     });
-    let served = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection closed with an error");
+    let mut server = http1::Builder::new();
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    tokio::select! {
+        served = server.serve_connection(TokioIo::new(stream), service) => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "connection closed with an error");
+            }
+        }
+        () = clock.sleep(MAX_CONNECTION_AGE) => tracing::debug!("connection closed: it is too old"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use setpoint_api::SystemClock;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    /// Sends a request to a server whose responses are large.
+    async fn connect(request: &[u8]) -> (DuplexStream, JoinSet<()>) {
+        let (mut client, server) = duplex(1024);
+        let reply: Arc<ReplyFn> = Arc::new(|_: &Method, _: &str| (StatusCode::OK, "x".repeat(100_000)));
+        let mut running = JoinSet::new();
+        running.spawn(serve_connection(
+            Box::new(server),
+            reply,
+            Arc::new(SystemClock::new()),
+        ));
+        client.write_all(request).await.unwrap();
+        (client, running)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_ends_its_request_header_is_disconnected() {
+        let (mut client, mut running) = connect(b"GET /metrics HTTP/1.1\r\nHost: a").await;
+        running.join_next().await.unwrap().unwrap();
+        let mut response = Vec::new();
+        client.read_to_end(&mut response).await.unwrap();
+        assert!(!response.starts_with(b"HTTP/1.1 200"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_its_response_is_disconnected() {
+        let (_client, mut running) = connect(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        running.join_next().await.unwrap().unwrap();
     }
 }

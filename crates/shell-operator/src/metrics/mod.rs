@@ -3,7 +3,8 @@
 mod hook_operations;
 pub(crate) mod names;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use parking_lot::Mutex;
@@ -15,8 +16,10 @@ pub(crate) use hook_operations::{MetricOperation, parse_operations};
 pub struct MetricStorage {
     /// Replaces `{PREFIX}` in names.
     prefix: String,
-    families: Mutex<BTreeMap<String, Family>>,
+    families: Mutex<Families>,
 }
+
+type Families = BTreeMap<String, Family>;
 
 /// The labels of one time series, sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +60,17 @@ struct Histogram {
     count: u64,
 }
 
+/// What the operations of one run write to a group.
+#[derive(Debug, Default)]
+struct GroupWrites<'n> {
+    /// The index of the last operation that expires the group.
+    last_expiry: Option<usize>,
+    /// The series, by the name of their metric.
+    written: BTreeMap<Cow<'n, str>, BTreeSet<LabelSet>>,
+}
+
+/// In names of metrics, the position of the prefix.
+const PREFIX: &str = "{PREFIX}";
 /// The upper bounds of durations, in seconds.
 pub(crate) const DURATION_BUCKETS: &[f64] = &[
     0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
@@ -82,84 +96,94 @@ impl MetricStorage {
     }
 
     pub(crate) fn observe(&self, name: &str, labels: &LabelSet, value: f64) {
-        self.histogram(name, labels, DURATION_BUCKETS, value);
+        let name = self.full_name(name);
+        add_to_histogram(
+            &mut self.families.lock(),
+            &name,
+            labels,
+            (DURATION_BUCKETS, value),
+        );
     }
 
-    /// Applies what a hook has written. Metrics of a group that are not written again expire.
+    /// Applies what a hook has written. Metrics of a group that are not written again expire. The lock is held for all of
+    /// it, so that a reader sees either the old metrics or the new ones.
     pub(crate) fn apply(&self, operations: &[MetricOperation], hook: &str) {
-        let groups = operations
-            .iter()
-            .filter_map(|operation| operation.group.as_deref());
-        let groups: std::collections::BTreeSet<&str> = groups.collect();
-        for group in groups {
-            self.apply_group(group, operations, hook);
+        let groups = self.group_writes(operations, hook);
+        let mut families = self.families.lock();
+        if !groups.is_empty() {
+            for (name, family) in families.iter_mut() {
+                family.series.retain(|labels, series| {
+                    let group = series.group.as_ref().and_then(|group| groups.get(group.as_str()));
+                    group.is_none_or(|group| group.keeps(name, labels))
+                });
+            }
         }
-        for operation in operations.iter().filter(|operation| operation.group.is_none()) {
-            self.apply_one(operation, hook);
+        for (at, operation) in operations.iter().enumerate() {
+            let group = operation.group.as_deref().and_then(|group| groups.get(group));
+            // An expiry removes everything before it.
+            let is_expired = group.is_some_and(|group| group.last_expiry.is_some_and(|expiry| at <= expiry));
+            if !is_expired {
+                self.apply_one(&mut families, operation, hook);
+            }
         }
     }
 
-    fn apply_group(&self, group: &str, operations: &[MetricOperation], hook: &str) {
-        let of_group = |operation: &&MetricOperation| operation.group.as_deref() == Some(group);
-        // An expiry removes everything before it.
-        let last_expiry = operations
-            .iter()
-            .rposition(|operation| of_group(&operation) && operation.is_expiry());
-        let written = operations.iter().skip(last_expiry.map_or(0, |at| at + 1));
-        let written: Vec<&MetricOperation> = written.filter(of_group).collect();
-        let is_written = |name: &str, labels: &LabelSet| {
-            last_expiry.is_none()
-                && written
-                    .iter()
-                    .any(|operation| operation.name == name && operation.labels(hook) == *labels)
+    /// What the operations write to each group that they name.
+    fn group_writes<'o>(
+        &self,
+        operations: &'o [MetricOperation],
+        hook: &str,
+    ) -> BTreeMap<&'o str, GroupWrites<'o>> {
+        let mut groups: BTreeMap<&str, GroupWrites<'_>> = BTreeMap::new();
+        for (at, operation) in operations.iter().enumerate() {
+            let Some(name) = operation.group.as_deref() else {
+                continue;
+            };
+            let group = groups.entry(name).or_default();
+            match operation.is_expiry() {
+                true => group.last_expiry = Some(at),
+                false => {
+                    let labels = operation.labels(hook);
+                    group
+                        .written
+                        .entry(self.full_name(&operation.name))
+                        .or_default()
+                        .insert(labels);
+                }
+            }
+        }
+        groups
+    }
+
+    fn apply_one(&self, families: &mut Families, operation: &MetricOperation, hook: &str) {
+        let (labels, value) = (operation.labels(hook), operation.value);
+        let name = self.full_name(&operation.name);
+        let series = match operation.action.as_str() {
+            "add" => add_number(families, &name, MetricKind::Counter, &labels, |old| old + value),
+            "set" => add_number(families, &name, MetricKind::Gauge, &labels, |_| value),
+            "observe" => add_to_histogram(families, &name, &labels, (&operation.buckets, value)),
+            _ => None,
         };
-        for (name, family) in self.families.lock().iter_mut() {
-            family
-                .series
-                .retain(|labels, series| series.group.as_deref() != Some(group) || is_written(name, labels));
-        }
-        for operation in written {
-            self.apply_one(operation, hook);
-        }
-    }
-
-    fn apply_one(&self, operation: &MetricOperation, hook: &str) {
-        let labels = operation.labels(hook);
-        let value = operation.value;
-        match operation.action.as_str() {
-            "add" => self.number(&operation.name, MetricKind::Counter, &labels, |old| old + value),
-            "set" => self.number(&operation.name, MetricKind::Gauge, &labels, |_| value),
-            "observe" => self.histogram(&operation.name, &labels, &operation.buckets, value),
-            _ => return,
-        }
-        if let Some(family) = self.families.lock().get_mut(&operation.name)
-            && let Some(series) = family.series.get_mut(&labels)
-        {
+        if let Some(series) = series {
             series.group.clone_from(&operation.group);
         }
     }
 
     fn number(&self, name: &str, kind: MetricKind, labels: &LabelSet, change: impl FnOnce(f64) -> f64) {
-        let mut families = self.families.lock();
-        let name = self.full_name(name);
-        let series = series(&mut families, name, kind, labels, || Value::Number(0.0));
-        if let Some(Value::Number(number)) = series {
-            *number = change(*number);
-        }
+        add_number(
+            &mut self.families.lock(),
+            &self.full_name(name),
+            kind,
+            labels,
+            change,
+        );
     }
 
-    fn histogram(&self, name: &str, labels: &LabelSet, buckets: &[f64], value: f64) {
-        let mut families = self.families.lock();
-        let new = || Value::Histogram(Histogram::new(buckets));
-        let name = self.full_name(name);
-        let series = series(&mut families, name, MetricKind::Histogram, labels, new);
-        if let Some(Value::Histogram(histogram)) = series {
-            histogram.observe(value);
+    fn full_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        match name.contains(PREFIX) {
+            true => name.replace(PREFIX, &self.prefix).into(),
+            false => name.into(),
         }
-    }
-
-    fn full_name(&self, name: &str) -> String {
-        name.replace("{PREFIX}", &self.prefix)
     }
 
     /// All metrics in the text format.
@@ -179,25 +203,90 @@ impl MetricStorage {
     }
 }
 
-/// The value of a series, which is created if it does not exist; `None` if the name has another type, which is logged.
-fn series<'a>(
-    families: &'a mut BTreeMap<String, Family>,
-    name: String,
+/// Changes the number of a series, which is created if it does not exist.
+fn add_number<'f>(
+    families: &'f mut Families,
+    name: &str,
+    kind: MetricKind,
+    labels: &LabelSet,
+    change: impl FnOnce(f64) -> f64,
+) -> Option<&'f mut Series> {
+    let series = series(families, name, kind, labels, || Value::Number(0.0))?;
+    if let Value::Number(number) = &mut series.value {
+        *number = change(*number);
+    }
+    Some(series)
+}
+
+/// Counts a value in a histogram, which is created with these buckets if it does not exist.
+fn add_to_histogram<'f>(
+    families: &'f mut Families,
+    name: &str,
+    labels: &LabelSet,
+    (buckets, value): (&[f64], f64),
+) -> Option<&'f mut Series> {
+    let new = || Value::Histogram(Histogram::new(buckets));
+    let series = series(families, name, MetricKind::Histogram, labels, new)?;
+    if let Value::Histogram(histogram) = &mut series.value {
+        histogram.observe(value);
+    }
+    Some(series)
+}
+
+/// A series, which is created if it does not exist; `None` if the name has another type or a name is not valid in the text
+/// format, which is logged. One invalid line would make the whole text unreadable, with the metrics of the other hooks.
+fn series<'f>(
+    families: &'f mut Families,
+    name: &str,
     kind: MetricKind,
     labels: &LabelSet,
     new: impl FnOnce() -> Value,
-) -> Option<&'a mut Value> {
-    let series = BTreeMap::new();
-    let family = families.entry(name.clone()).or_insert(Family { kind, series });
+) -> Option<&'f mut Series> {
+    if !families.contains_key(name) {
+        if !is_name(name, ":") {
+            tracing::error!(name, "metric has an invalid name; the value is dropped");
+            return None;
+        }
+        let series = BTreeMap::new();
+        families.insert(name.to_owned(), Family { kind, series });
+    }
+    let family = families.get_mut(name)?;
     if family.kind != kind {
         tracing::error!(name, "metric has two types; the value is dropped");
         return None;
     }
-    let series = family.series.entry(labels.clone()).or_insert_with(|| Series {
-        group: None,
-        value: new(),
-    });
-    Some(&mut series.value)
+    if !family.series.contains_key(labels) {
+        let is_reserved = |label: &String| kind == MetricKind::Histogram && label == "le";
+        if let Some(label) = labels
+            .0
+            .keys()
+            .find(|label| !is_name(label, "") || is_reserved(label))
+        {
+            tracing::error!(name, label, "metric has an invalid label; the value is dropped");
+            return None;
+        }
+        let (group, value) = (None, new());
+        family.series.insert(labels.clone(), Series { group, value });
+    }
+    family.series.get_mut(labels)
+}
+
+/// Whether a name is valid in the text format: letters, digits, underscores and some more.
+fn is_name(name: &str, more: &str) -> bool {
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || more.contains(letter);
+    !name.is_empty()
+        && name.chars().all(is_valid)
+        && !name.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
+// === impl GroupWrites ===
+
+impl GroupWrites<'_> {
+    /// Whether a series of the group stays.
+    fn keeps(&self, name: &str, labels: &LabelSet) -> bool {
+        let written = self.written.get(name);
+        self.last_expiry.is_none() && written.is_some_and(|written| written.contains(labels))
+    }
 }
 
 // === impl LabelSet ===

@@ -79,3 +79,40 @@ fn invalid_operations_are_reported() {
     check_invalid(r#"{"action":"set","value":1}"#, "'name' is required");
     check_invalid(r#"{"name":"m","action":"expire"}"#, "unsupported action 'expire'");
 }
+
+/// Comparing each series with each operation would take minutes.
+#[test]
+fn a_group_with_many_series_is_applied_in_one_pass() {
+    let storage = MetricStorage::new("");
+    let operation = |at: usize| {
+        let group = at % 1_000;
+        format!(r#"{{"group":"g{group}","name":"m","set":{at},"labels":{{"n":"{at}"}}}}"#)
+    };
+    let file: String = (0..40_000).map(operation).collect();
+    let operations = parse_operations(file.as_bytes()).unwrap();
+    storage.apply(&operations, "a.sh");
+    storage.apply(&operations[..39_000], "a.sh");
+    assert_eq!(storage.to_text().lines().count(), 39_000 + 2);
+}
+
+#[test]
+fn an_invalid_name_does_not_spoil_the_metrics_of_other_hooks() {
+    check(
+        &[
+            ("good.sh", r#"{"name":"good_total","add":1}"#),
+            (
+                "bad.sh",
+                r#"{"name":"no spaces","set":1}{"name":"a\nb","set":1}{"name":"m","set":1,"labels":{"a-b":"x"}}{"name":"9","set":1}
+                   {"name":"h","action":"observe","value":1,"buckets":[1],"labels":{"le":"x"}}"#,
+            ),
+        ],
+        &[r#"good_total{hook="good.sh"} 1"#],
+    );
+}
+
+#[test]
+fn metrics_with_the_prefix_in_their_name_expire_with_their_group() {
+    let first = r#"{"group":"g","name":"{PREFIX}m","set":1}"#;
+    let second = r#"{"group":"g","action":"expire"}"#;
+    check(&[("a.sh", first), ("a.sh", second)], &[]);
+}

@@ -4,6 +4,7 @@
 //! and reports a change only if that result changes. Until [`Monitor::unlock_events`] is called, which is after the run
 //! with the existing objects, events are kept back; a snapshot contains them, so taking one drops them.
 
+mod caches;
 mod namespaces;
 mod start;
 mod state;
@@ -13,12 +14,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use setpoint_api::Stored;
-use setpoint_runtime::{Cache, Event, Registration};
+use setpoint_runtime::{Event, Registration};
 
 use crate::binding_context::{ObjectAndFilterResult, ObjectId};
 use crate::config::{KubernetesBinding, WatchEvent};
 use crate::metrics::{LabelSet, MetricStorage, names};
 
+use caches::MonitorCaches;
 pub use start::MonitorError;
 pub(crate) use start::{MonitorFactory, MonitorSpec};
 use state::{FilteredObject, State};
@@ -48,6 +50,7 @@ struct Shared {
     binding: usize,
     config: Arc<BindingConfig>,
     kind: String,
+    caches: MonitorCaches,
     state: Mutex<State>,
     sink: EventSink,
     metrics: Arc<MetricStorage>,
@@ -80,14 +83,16 @@ pub struct ObjectCounts {
 // === impl Monitor ===
 
 impl Monitor {
-    /// The objects, sorted by namespace and name. Events that are kept back are dropped: the objects have their state.
-    pub fn snapshot(&self) -> Vec<ObjectAndFilterResult> {
-        self.shared.state.lock().snapshot()
+    /// The objects, sorted by namespace and name, for the run with the existing objects. Events that are kept back are
+    /// dropped: the objects have their state.
+    pub fn synchronize(&self) -> Vec<ObjectAndFilterResult> {
+        self.shared.state.lock().synchronize()
     }
 
-    /// The objects, for the debug commands: events that are kept back stay.
-    pub(crate) fn objects(&self) -> Vec<ObjectAndFilterResult> {
-        self.shared.state.lock().objects()
+    /// The objects, sorted by namespace and name. Events that are kept back stay: the run that gets the objects may be one
+    /// of another binding.
+    pub fn snapshot(&self) -> Vec<ObjectAndFilterResult> {
+        self.shared.state.lock().snapshot()
     }
 
     /// Delivers the events that were kept back, and then every event as it comes.
@@ -131,7 +136,7 @@ impl BindingConfig {
 
 impl Shared {
     /// Handles an event of an informer whose objects are all in the binding's namespaces.
-    fn handle(&self, event: Event<'_>, cache: &Cache) {
+    fn handle(&self, event: Event<'_>) {
         match event {
             Event::Present(object) => self.present(object),
             Event::Changed(change) => match change {
@@ -139,7 +144,7 @@ impl Shared {
                 setpoint_api::Change::Modified { new, .. } => self.changed(WatchEvent::Modified, new),
                 setpoint_api::Change::Deleted { last, .. } => self.deleted(last),
             },
-            Event::Gap => self.delete_missing(cache),
+            Event::Gap => self.delete_missing(),
         }
     }
 
@@ -177,20 +182,24 @@ impl Shared {
         }
     }
 
+    /// Reports a deletion once: that of an object that the snapshot had. If the jq program fails, its last result is that of
+    /// the event; otherwise the snapshot would have the object for ever.
     fn deleted(&self, object: &Arc<Stored>) {
-        let Some(checked) = self.check(object) else { return };
+        let checked = self.check(object);
         let mut state = self.state.lock();
-        state.remove(&checked.entry.id);
+        let Some(old) = state.remove(&self.id(object)) else {
+            return;
+        };
         self.record_count(&state);
-        self.fire(&mut state, WatchEvent::Deleted, checked.entry);
+        let entry = checked.map_or(old, |checked| checked.entry);
+        self.fire(&mut state, WatchEvent::Deleted, entry);
     }
 
-    /// Deletes objects that are no longer in the cache, whose deletion was missed.
-    fn delete_missing(&self, cache: &Cache) {
-        let objects = cache.snapshot();
+    /// Deletes objects that are no longer in the caches, whose deletion was missed. Each cache has some of the objects only.
+    fn delete_missing(&self) {
+        let objects = self.caches.snapshots();
         let mut state = self.state.lock();
-        let missing = state.missing(&objects);
-        for entry in missing {
+        for entry in state.missing(|id| objects.contains(id)) {
             state.remove(&entry.id);
             self.fire(&mut state, WatchEvent::Deleted, entry);
         }
@@ -244,3 +253,6 @@ impl Shared {
             .set_gauge(names::KUBE_SNAPSHOT_OBJECTS, &self.labels, state.len() as f64);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use setpoint_api::Change;
+use setpoint_api::{Change, Key};
 use setpoint_runtime::{Cache, Event, HandlerOptions, Registration, SharedInformer};
 
+use super::caches::Namespaces;
 use super::{MonitorError, Shared};
 
 /// The namespaces that match now.
@@ -19,9 +20,9 @@ pub(super) struct NamespaceFilter {
     shared: Arc<Shared>,
     /// Namespaces that have an informer of their own.
     ignored: Arc<BTreeSet<String>>,
+    /// Locked while an event is handled, too: an object that is deleted while its namespace starts to match would otherwise
+    /// stay in the snapshot. It is locked before the state of the monitor.
     matching: Arc<Mutex<BTreeSet<String>>>,
-    /// The caches with the objects of all namespaces.
-    caches: Arc<Mutex<Vec<Arc<Cache>>>>,
 }
 
 impl NamespaceFilter {
@@ -30,26 +31,16 @@ impl NamespaceFilter {
             shared,
             ignored: Arc::new(ignored),
             matching: Arc::default(),
-            caches: Arc::default(),
         }
     }
 
     /// Handles the objects of all namespaces: those of matching ones go to the monitor.
     pub(super) fn add_object_handler(&self, informer: &SharedInformer) -> Result<Registration, MonitorError> {
-        let (filter, cache) = (self.clone(), informer.cache().clone());
-        self.caches.lock().push(cache.clone());
-        let handle = move |event: Event<'_>| {
-            let key = match event {
-                Event::Present(object) => object.key().clone(),
-                Event::Changed(change) => change.key().clone(),
-                Event::Gap => return filter.shared.handle(event, &cache),
-            };
-            if filter.matching.lock().contains(key.namespace()) {
-                filter.shared.handle(event, &cache);
-            }
-        };
+        let namespaces = Namespaces::AllBut(self.ignored.clone());
+        self.shared.caches.add(namespaces, informer.cache().clone());
+        let filter = self.clone();
         informer
-            .add_handler(HandlerOptions::default(), handle)
+            .add_handler(HandlerOptions::default(), move |event| filter.handle(event))
             .map_err(|_| MonitorError::Stopped)
     }
 
@@ -70,8 +61,21 @@ impl NamespaceFilter {
             .map_err(|_| MonitorError::Stopped)
     }
 
+    fn handle(&self, event: Event<'_>) {
+        let matching = self.matching.lock();
+        let is_selected = match event {
+            Event::Present(object) => matching.contains(object.key().namespace()),
+            Event::Changed(change) => matching.contains(change.key().namespace()),
+            Event::Gap => true,
+        };
+        if is_selected {
+            self.shared.handle(event);
+        }
+    }
+
     fn add(&self, namespace: &str) {
-        if self.ignored.contains(namespace) || !self.matching.lock().insert(namespace.to_owned()) {
+        let mut matching = self.matching.lock();
+        if self.ignored.contains(namespace) || !matching.insert(namespace.to_owned()) {
             return;
         }
         tracing::info!(
@@ -79,16 +83,16 @@ impl NamespaceFilter {
             namespace,
             "namespace matches; its objects are monitored"
         );
-        let caches = self.caches.lock().clone();
-        for cache in caches {
-            for object in cache.snapshot().in_namespace(namespace) {
+        for snapshot in self.shared.caches.in_namespace(namespace) {
+            for object in snapshot.in_namespace(namespace) {
                 self.shared.load(object);
             }
         }
     }
 
     fn remove(&self, namespace: &str) {
-        if self.matching.lock().remove(namespace) {
+        let mut matching = self.matching.lock();
+        if matching.remove(namespace) {
             tracing::info!(hook = self.shared.hook, namespace, "namespace no longer matches");
             self.shared.state.lock().remove_namespace(namespace);
         }
@@ -96,10 +100,11 @@ impl NamespaceFilter {
 
     fn remove_missing(&self, cache: &Cache) {
         let current = cache.snapshot();
-        let exists = |name: &str| current.iter().any(|namespace| namespace.key().name() == name);
         let matching: Vec<String> = self.matching.lock().iter().cloned().collect();
-        for namespace in matching.iter().filter(|name| !exists(name)) {
-            self.remove(namespace);
+        for namespace in &matching {
+            if current.find(&Key::new("", namespace)).is_none() {
+                self.remove(namespace);
+            }
         }
     }
 }

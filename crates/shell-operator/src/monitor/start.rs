@@ -11,6 +11,7 @@ use setpoint_client::{ApiResource, Client};
 use setpoint_runtime::reflector::ReflectorOptions;
 use setpoint_runtime::{HandlerOptions, Registration, SharedInformerFactory};
 
+use super::caches::{MonitorCaches, Namespaces};
 use super::namespaces::NamespaceFilter;
 use super::{BindingConfig, EventSink, Monitor, Shared, State};
 use crate::config::KubernetesBinding;
@@ -80,6 +81,7 @@ impl MonitorFactory {
             binding: at,
             config: Arc::new(BindingConfig::new(binding)),
             kind: resource.gvk.kind.to_string(),
+            caches: MonitorCaches::default(),
             state: Mutex::new(State::new()),
             sink: spec.sink,
             metrics: self.metrics.clone(),
@@ -139,12 +141,12 @@ impl MonitorFactory {
         resource: &Gvr,
         scope: ReflectorOptions,
     ) -> Result<Registration, MonitorError> {
+        let namespaces = Namespaces::of_scope(&scope.namespace);
         let informer = self.informers.informer(resource.clone(), scope);
-        let (shared, cache) = (shared.clone(), informer.cache().clone());
+        shared.caches.add(namespaces, informer.cache().clone());
+        let shared = shared.clone();
         informer
-            .add_handler(HandlerOptions::default(), move |event| {
-                shared.handle(event, &cache)
-            })
+            .add_handler(HandlerOptions::default(), move |event| shared.handle(event))
             .map_err(|_| MonitorError::Stopped)
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use setpoint_api::{Key, ResourceVersion};
-use setpoint_runtime::Snapshot;
+use setpoint_api::ResourceVersion;
 
 use super::{KubeEvent, ObjectCounts};
 use crate::binding_context::{ObjectAndFilterResult, ObjectId};
@@ -15,7 +14,7 @@ pub(super) struct State {
     objects: BTreeMap<ObjectId, FilteredObject>,
     /// Whether the initial list is still being delivered.
     is_initial: bool,
-    /// Events since the last snapshot, while the binding is locked; `None` once it is unlocked.
+    /// Events since the run with the existing objects began, while the binding is locked; `None` once it is unlocked.
     kept_back: Option<Vec<KubeEvent>>,
     total: ObjectCounts,
     since_last: ObjectCounts,
@@ -74,15 +73,15 @@ impl State {
         is_changed
     }
 
-    pub(super) fn remove(&mut self, id: &ObjectId) {
-        if self.objects.remove(id).is_none() {
-            return;
-        }
+    /// Removes an object. Returns it if there was one.
+    pub(super) fn remove(&mut self, id: &ObjectId) -> Option<ObjectAndFilterResult> {
+        let removed = self.objects.remove(id)?;
         let is_empty = self.objects.is_empty();
         for counts in [&mut self.total, &mut self.since_last] {
             counts.deleted += 1;
             counts.cleaned += u64::from(is_empty);
         }
+        Some(removed.entry)
     }
 
     /// Removes the objects of a namespace that no longer matches, without events.
@@ -90,14 +89,15 @@ impl State {
         self.objects.retain(|id, _| id.namespace != namespace);
     }
 
-    pub(super) fn snapshot(&mut self) -> Vec<ObjectAndFilterResult> {
+    /// The objects. Events that are kept back are dropped.
+    pub(super) fn synchronize(&mut self) -> Vec<ObjectAndFilterResult> {
         if let Some(kept_back) = &mut self.kept_back {
             kept_back.clear();
         }
-        self.objects()
+        self.snapshot()
     }
 
-    pub(super) fn objects(&self) -> Vec<ObjectAndFilterResult> {
+    pub(super) fn snapshot(&self) -> Vec<ObjectAndFilterResult> {
         self.objects.values().map(|object| object.entry.clone()).collect()
     }
 
@@ -116,10 +116,9 @@ impl State {
         self.kept_back.take().unwrap_or_default()
     }
 
-    /// The objects that are not among these.
-    pub(super) fn missing(&self, objects: &Snapshot) -> Vec<ObjectAndFilterResult> {
-        let is_missing = |id: &ObjectId| objects.find(&Key::new(&id.namespace, &id.name)).is_none();
-        let missing = self.objects.iter().filter(|(id, _)| is_missing(id));
+    /// The objects that do not exist.
+    pub(super) fn missing(&self, exists: impl Fn(&ObjectId) -> bool) -> Vec<ObjectAndFilterResult> {
+        let missing = self.objects.iter().filter(|(id, _)| !exists(id));
         missing.map(|(_, object)| object.entry.clone()).collect()
     }
 

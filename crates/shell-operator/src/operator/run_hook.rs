@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::worker::Outcome;
-use crate::binding_context::{self, BindingContext, Snapshots};
+use crate::binding_context::{self, Snapshots};
 use crate::config::ConfigVersion;
 use crate::executor::Run;
 use crate::hook::Hook;
@@ -49,7 +49,7 @@ impl Shared {
                 }
             }
         }
-        if is_synchronization {
+        if !run.monitors.is_empty() {
             labels.info("Unlock kubernetes.Event tasks");
             for monitor in &run.monitors {
                 monitor.unlock_events();
@@ -84,7 +84,7 @@ impl Shared {
         labels: &HookLabels,
         stop: &CancellationToken,
     ) -> Result<HookResponses, String> {
-        let snapshots = snapshots(hook, &run.contexts);
+        let snapshots = snapshots(hook, run);
         let context = binding_context::to_json(&run.contexts, hook.config.version, &snapshots);
         let options = &self.options;
         let files = HookFiles::create(&options.tmp_dir, &hook.name, &context, options.keep_tmp_files)
@@ -164,13 +164,18 @@ fn combined(run: HookRun, queue: &Queue, labels: &HookLabels) -> HookRun {
 }
 
 /// The objects that the contexts need, each read once, so that they are consistent.
-fn snapshots(hook: &Hook, contexts: &[BindingContext]) -> Snapshots {
+fn snapshots(hook: &Hook, run: &HookRun) -> Snapshots {
     let mut snapshots = Snapshots::new();
-    for context in contexts {
+    for context in &run.contexts {
         let own = context.is_synchronization().then_some(&context.binding);
         for name in context.include_snapshots_from.iter().chain(own) {
             if !snapshots.contains_key(name) {
-                let objects = hook.monitor(name).map(|monitor| monitor.snapshot());
+                let is_synchronized =
+                    |monitor: &Arc<_>| run.monitors.iter().any(|own| Arc::ptr_eq(own, monitor));
+                let objects = hook.monitor(name).map(|monitor| match is_synchronized(&monitor) {
+                    true => monitor.synchronize(),
+                    false => monitor.snapshot(),
+                });
                 snapshots.insert(name.clone(), objects.unwrap_or_default());
             }
         }

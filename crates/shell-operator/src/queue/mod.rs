@@ -163,6 +163,8 @@ fn combine_head(mut head: Task, tasks: &mut VecDeque<Task>) -> Result<(Task, Com
         if let TaskKind::HookRun(other) = task.kind {
             run.contexts.extend(other.contexts);
             run.monitors.extend(other.monitors);
+            // A failure drops the contexts only if all of their bindings allow it.
+            run.allow_failure &= other.allow_failure;
         }
     }
     compact(&mut run.contexts);

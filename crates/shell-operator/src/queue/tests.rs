@@ -97,3 +97,22 @@ async fn a_failed_task_stays_at_the_head_and_takes_in_what_comes_behind_it() {
     assert_eq!(queue.head_run().unwrap().binding, "3");
     assert_eq!(queue.len(), 2);
 }
+
+#[tokio::test]
+async fn a_combined_run_may_fail_only_if_all_of_its_bindings_allow_it() {
+    let (queue, own) = (Queue::new("main"), hook("a"));
+    let allowed = |name: &str| {
+        let mut task = task(&own, name, None);
+        if let TaskKind::HookRun(run) = &mut task.kind {
+            run.allow_failure = true;
+        }
+        task
+    };
+    queue.push(allowed("1"));
+    queue.push(allowed("2"));
+    queue.combine();
+    assert!(queue.head_run().unwrap().allow_failure);
+    queue.push(task(&own, "3", None));
+    queue.combine();
+    assert!(!queue.head_run().unwrap().allow_failure);
+}
