@@ -1,6 +1,6 @@
 //! Dependencies of operators: the packages of KudoOperator tasks, resolved one by one and checked for cycles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{OperatorVersion, TaskSpec};
 
@@ -27,12 +27,18 @@ impl DependencyGraph {
         }
     }
 
+    /// Visits each package once: packages that share dependencies have a number of paths that doubles with each level.
     fn reaches(&self, from: &str, to: &str) -> bool {
-        from == to
-            || self
-                .edges
-                .get(from)
-                .is_some_and(|children| children.iter().any(|child| self.reaches(child, to)))
+        let (mut open, mut visited) = (vec![from], BTreeSet::new());
+        while let Some(package) = open.pop() {
+            if package == to {
+                return true;
+            }
+            if visited.insert(package) {
+                open.extend(self.edges.get(package).into_iter().flatten().map(String::as_str));
+            }
+        }
+        false
     }
 }
 
@@ -88,5 +94,19 @@ mod tests {
             &[("a", "a")],
             Err("cyclic package dependency found when adding package a -> a"),
         );
+    }
+
+    /// Each path through the graph would take longer than any test.
+    #[test]
+    fn shared_dependencies_are_visited_once() {
+        let mut graph = DependencyGraph::default();
+        for level in (0..60).rev() {
+            for (parent, child) in [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b")] {
+                let (parent, child) = (format!("{parent}{level}"), format!("{child}{}", level + 1));
+                graph.add(&parent, &child).unwrap();
+            }
+        }
+        assert!(graph.add("root", "a0").is_ok());
+        assert!(graph.add("b60", "root").is_err());
     }
 }

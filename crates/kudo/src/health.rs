@@ -114,9 +114,13 @@ fn stateful_set(object: &Value) -> Option<String> {
     })
 }
 
+/// A job is complete with all its completions; one without a number needs a pod that has succeeded. Upstream waits for
+/// exactly one, which a job of several never has at its end.
 fn job(object: &Value) -> Health {
     let name = name(object);
-    if number(&object["status"]["succeeded"]) == 1 {
+    let completions = object["spec"]["completions"].as_i64().unwrap_or(1);
+    let has_succeeded = number(&object["status"]["succeeded"]) >= completions;
+    if has_succeeded || has_condition(object, "Complete") {
         return Health::Healthy;
     }
     match find_condition(object, "Failed").filter(|condition| condition["status"] == "True") {
@@ -240,6 +244,11 @@ mod tests {
         };
         check(&job("{}"), Err("job \"a\" still running or failed"));
         check(&job("{succeeded: 1}"), Ok(()));
+        check(&job("{succeeded: 2}, spec: {completions: 2}"), Ok(()));
+        check(
+            &job("{succeeded: 1}, spec: {completions: 2}"),
+            Err("job \"a\" still running or failed"),
+        );
         check(
             &job("{conditions: [{type: Failed, status: 'True', message: too late}]}"),
             Err("failed: job \"a\" has failed terminally: too late"),

@@ -22,6 +22,7 @@ pub mod admission;
 pub mod api;
 pub mod command;
 pub mod crds;
+pub mod installation;
 pub mod package;
 pub mod parameters;
 pub mod render;

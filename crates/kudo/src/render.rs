@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value as Json;
 use setpoint_kuttl::manifest;
 use setpoint_template::{
-    ElementType, Environment, Function, Functions, Map, MissingKey, Operand, Template, Type, Value,
+    Context, ElementType, Environment, Function, Functions, Map, MissingKey, Operand, Template, Type, Value,
 };
 
 /// What a template may use: facts of the instance and of the running step, parameters and pipes.
@@ -60,20 +60,29 @@ fn data(variables: &Variables) -> Value {
 }
 
 fn functions() -> Functions {
-    let functions =
-        Functions::sprig().with("toYaml", Function::new(vec![Type::Any], |_, args| to_yaml(args)));
+    let functions = Functions::sprig().with("toYaml", Function::new(vec![Type::Any], to_yaml));
     REMOVED
         .iter()
         .fold(functions, |functions, name| functions.without(name))
 }
 
+/// The deepest value that `toYaml` prints: a loop of a template can nest values without limit.
+const MAX_DEPTH: usize = 100;
+
 /// YAML with the line break at its end, which Helm's function of the same name drops.
-fn to_yaml(args: &[Operand]) -> Result<Value, String> {
-    let json = to_json(&args[0].value)?;
+fn to_yaml(context: &Context<'_>, args: &[Operand]) -> Result<Value, String> {
+    let json = to_json(context, &args[0].value, 0)?;
     manifest::to_yaml(&json).map(Value::string)
 }
 
-fn to_json(value: &Value) -> Result<Json, String> {
+/// Each value and each byte of a text is a step: a value that is in a list many times is printed as often.
+fn to_json(context: &Context<'_>, value: &Value, depth: usize) -> Result<Json, String> {
+    if depth > MAX_DEPTH {
+        return Err(format!(
+            "error marshaling into JSON: the value is nested more than {MAX_DEPTH} times"
+        ));
+    }
+    context.charge(1)?;
     Ok(match value {
         Value::Nil => Json::Null,
         Value::Bool(value) => (*value).into(),
@@ -82,10 +91,19 @@ fn to_json(value: &Value) -> Result<Json, String> {
         Value::Uint64(value) => (*value).into(),
         Value::Float(value) if value.fract() == 0.0 && value.abs() < 1e15 => (*value as i64).into(),
         Value::Float(value) => (*value).into(),
-        Value::String(text) => (&**text).into(),
-        Value::List(list) => list.items().iter().map(to_json).collect::<Result<_, _>>()?,
+        Value::String(text) => {
+            context.charge(text.len())?;
+            (&**text).into()
+        }
+        Value::List(list) => {
+            let items = list.items().iter().map(|item| to_json(context, item, depth + 1));
+            items.collect::<Result<_, _>>()?
+        }
         Value::Map(map) => {
-            let entry = |(key, value): (String, Value)| Ok((key, to_json(&value)?));
+            let entry = |(key, value): (String, Value)| {
+                context.charge(key.len())?;
+                Ok((key, to_json(context, &value, depth + 1)?))
+            };
             let entries: Result<serde_json::Map<_, _>, String> =
                 map.entries().into_iter().map(entry).collect();
             entries?.into()
@@ -134,6 +152,23 @@ mod tests {
     #[test]
     fn yaml_ends_with_a_line_break() {
         check("{{ toYaml .Params.LIST }}", Ok("- a\n- 1\n"));
+    }
+
+    /// Without limits, the first would overflow the stack and the second use all memory.
+    #[test]
+    fn a_value_that_is_too_deep_or_too_large_is_an_error() {
+        let is_error = |template: &str, expected: &str| {
+            let error = render("t.yaml", template, &Variables::default()).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        };
+        is_error(
+            "{{ $v := list }}{{ range until 100000 }}{{ $v = list $v }}{{ end }}{{ toYaml $v }}",
+            "nested more than 100 times",
+        );
+        is_error(
+            "{{ $v := list 1 }}{{ range until 40 }}{{ $v = list $v $v }}{{ end }}{{ toYaml $v }}",
+            "exceeded the limit",
+        );
     }
 
     /// TO7

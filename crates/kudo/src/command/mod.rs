@@ -1,7 +1,11 @@
 //! Commands of `setpoint kudo`, with the flags and the output of `kubectl kudo`. As a link named `kubectl-kudo`, the program
 //! is a plugin of kubectl.
 
-#![allow(clippy::print_stdout, reason = "a command prints to its user")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command prints to its user"
+)]
 
 mod diagnostics;
 mod get;
@@ -36,8 +40,8 @@ use crate::parameters;
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Install the CRDs of KUDO in the cluster.
-    Init(init::InitArgs),
+    /// Install the CRDs of KUDO and its engine in the cluster.
+    Init(Box<init::InitArgs>),
     /// Install an operator from a package.
     Install(Box<install::InstallArgs>),
     /// Change parameters of an instance.
@@ -185,7 +189,9 @@ async fn check_installation(objects: &ObjectClient) -> Result<()> {
         let object = json!({"apiVersion": API_VERSION, "kind": kind});
         if let Err(status) = objects.resource(&object).await {
             let message = status.message;
-            bail!("CRDs invalid: {kind} of {API_VERSION} is not served: {message}; run: kubectl kudo init");
+            bail!(
+                "CRDs invalid: {kind} of {API_VERSION} is not served: {message}; run: kubectl kudo init --crd-only"
+            );
         }
     }
     Ok(())

@@ -84,7 +84,11 @@ fn create(path: &Path, destination: &Path, overwrite: bool) -> Result<()> {
     let mut resources = Resources::from_files(&files)?;
     // Relative dependencies must exist, even though the tarball does not include them.
     resolve_dependencies(&mut resources, &Resolver::Dir(path.to_owned()))?;
-    let target = destination.join(format!("{}.tgz", versioned_name(&files.operator)));
+    let name = versioned_name(&files.operator);
+    if name.contains('/') {
+        bail!("the name or a version of the operator is no part of a file name: {name}");
+    }
+    let target = destination.join(format!("{name}.tgz"));
     if target.exists() && !overwrite {
         bail!("target file exists: {}", target.display());
     }

@@ -150,7 +150,7 @@ impl Settings {
         Ok(found.url.clone())
     }
 
-    fn repositories_file(&self) -> Result<PathBuf> {
+    pub(super) fn repositories_file(&self) -> Result<PathBuf> {
         let home = match (&self.home, std::env::var_os("HOME")) {
             (Some(home), _) => home.clone(),
             (None, Some(home)) => Path::new(&home).join(".kudo"),
@@ -162,7 +162,7 @@ impl Settings {
 
 impl Repositories {
     /// The configured repositories; without a file, upstream's community repository.
-    fn read(path: &Path) -> Result<Self> {
+    pub(super) fn read(path: &Path) -> Result<Self> {
         if !path.exists() {
             let community = Configuration {
                 name: "community".to_owned(),
@@ -180,7 +180,7 @@ impl Repositories {
         serde_json::from_value(value).with_context(|| format!("invalid {}", path.display()))
     }
 
-    fn write(&self, path: &Path) -> Result<()> {
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
         if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir)?;
         }

@@ -239,6 +239,7 @@ impl InstanceController {
             let context = TaskContext {
                 objects: &pass.objects,
                 http: &self.http,
+                clock: &*self.clock,
                 variables: Variables {
                     facts: facts(&metadata),
                     ..pass.variables.clone()

@@ -104,7 +104,10 @@ fn controller(manager: &Manager, objects: ObjectClient, http: Http) -> Result<Co
 
 /// Registers the webhook with the API server, under the address of this process.
 async fn register(objects: &ObjectClient, address: SocketAddr, authority: &str) -> Result<()> {
-    let configuration = webhook_configuration(address, authority);
+    let configuration = webhook_configuration(json!({
+        "url": format!("https://{address}{}", admission::PATH),
+        "caBundle": STANDARD.encode(authority),
+    }));
     let outcome = match objects.create(&configuration).await {
         Err(status) if status.is_already_exists() => {
             objects
@@ -117,17 +120,15 @@ async fn register(objects: &ObjectClient, address: SocketAddr, authority: &str) 
     Ok(())
 }
 
-fn webhook_configuration(address: SocketAddr, authority: &str) -> Value {
+/// The registration of the webhook of Instances, which is called by this client configuration.
+pub(crate) fn webhook_configuration(client: Value) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": CONFIGURATION},
         "webhooks": [{
             "name": "instance-admission.kudo.dev",
-            "clientConfig": {
-                "url": format!("https://{address}{}", admission::PATH),
-                "caBundle": STANDARD.encode(authority),
-            },
+            "clientConfig": client,
             "rules": [{
                 "apiGroups": ["kudo.dev"],
                 "apiVersions": ["v1beta1"],

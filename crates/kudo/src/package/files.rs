@@ -106,21 +106,30 @@ impl PackageFiles {
     }
 }
 
-/// The files below a directory.
+/// The regular files below a directory. As upstream, it follows no links to directories; a link to a file outside of the
+/// package is an error, since an author of a package must not get at other files of its user.
 pub fn read_dir(dir: &Path) -> Result<Contents> {
+    let cannot_read = |path: &Path| format!("cannot read {}", path.display());
+    let root = std::fs::canonicalize(dir).with_context(|| cannot_read(dir))?;
     let mut contents = Contents::new();
-    let mut open = vec![dir.to_owned()];
+    let mut open = vec![root.clone()];
     while let Some(current) = open.pop() {
-        for entry in
-            std::fs::read_dir(&current).with_context(|| format!("cannot read {}", current.display()))?
-        {
-            let path = entry?.path();
-            if path.is_dir() {
+        for entry in std::fs::read_dir(&current).with_context(|| cannot_read(&current))? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
                 open.push(path);
                 continue;
             }
-            let name = path.strip_prefix(dir)?.to_string_lossy().into_owned();
-            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let target = std::fs::canonicalize(&path).with_context(|| cannot_read(&path))?;
+            if !target.is_file() {
+                continue;
+            }
+            let name = path.strip_prefix(&root)?.to_string_lossy().into_owned();
+            if !target.starts_with(&root) {
+                bail!("{name} is a link that leads out of the package");
+            }
+            let bytes = std::fs::read(&target).with_context(|| cannot_read(&path))?;
             contents.insert(name, bytes);
         }
     }
@@ -171,5 +180,28 @@ fn check_version(version: &str) -> Result<()> {
     match version.is_empty() || version == API_VERSION {
         true => Ok(()),
         false => bail!("expecting supported API version {API_VERSION} but got {version}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_do_not_lead_out_of_a_package() {
+        let parent = tempfile::tempdir().unwrap();
+        let package = parent.path().join("package");
+        std::fs::create_dir_all(package.join("templates")).unwrap();
+        std::fs::write(package.join("operator.yaml"), "a").unwrap();
+        symlink("operator.yaml", package.join("link.yaml")).unwrap();
+        symlink("..", package.join("templates/loop")).unwrap();
+        let names: Vec<String> = read_dir(&package).unwrap().into_keys().collect();
+        assert_eq!(names, ["link.yaml", "operator.yaml"]);
+        std::fs::write(parent.path().join("secret"), "b").unwrap();
+        symlink("../../secret", package.join("templates/x.yaml")).unwrap();
+        let error = read_dir(&package).unwrap_err().to_string();
+        assert_eq!(error, "templates/x.yaml is a link that leads out of the package");
     }
 }

@@ -39,9 +39,11 @@ pub fn unpack(bytes: &[u8]) -> Result<Contents> {
     read_archive(&archive)
 }
 
-/// The regular files of an archive that is not compressed.
+/// The regular files of an archive that is not compressed. A long path is in an entry of its own before that of its file:
+/// type `x` in POSIX archives, `L` in those of GNU tar.
 pub fn read_archive(archive: &[u8]) -> Result<Contents> {
     let (mut contents, mut rest) = (Contents::new(), archive);
+    let mut long_path = None;
     while let Some((header, after)) = rest.split_at_checked(BLOCK) {
         if header.iter().all(|byte| *byte == 0) {
             break;
@@ -50,26 +52,59 @@ pub fn read_archive(archive: &[u8]) -> Result<Contents> {
         let Some((data, _)) = after.split_at_checked(size) else {
             bail!("the tarball is incomplete");
         };
-        let path = entry_path(header)?;
-        if matches!(header[156], b'0' | 0) && !path.is_empty() {
-            contents.insert(path, data.to_vec());
+        match header[156] {
+            b'x' => long_path = pax_path(data)?.or(long_path),
+            b'L' => long_path = Some(text_before_zero(data)),
+            kind => {
+                let path = long_path.take().unwrap_or_else(|| header_path(header));
+                let path = safe_path(&path)?;
+                if matches!(kind, b'0' | 0) && !path.is_empty() {
+                    contents.insert(path, data.to_vec());
+                }
+            }
         }
         rest = after.get(size.next_multiple_of(BLOCK)..).unwrap_or_default();
     }
     Ok(contents)
 }
 
-fn entry_path(header: &[u8]) -> Result<String> {
-    let field = |range: std::ops::Range<usize>| {
-        let bytes = &header[range];
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
-    };
-    let (name, prefix) = (field(0..100), field(345..500));
-    let path = match prefix.is_empty() {
+/// The path in a POSIX extended header: records `LENGTH KEY=VALUE`, each of so many bytes and with a line break at its end.
+fn pax_path(mut records: &[u8]) -> Result<Option<String>> {
+    let mut path = None;
+    while !records.is_empty() {
+        let digits = records.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let length = std::str::from_utf8(&records[..digits]).ok();
+        let length = length.and_then(|text| text.parse().ok());
+        let record = length.and_then(|length: usize| records.split_at_checked(length));
+        let Some((record, rest)) = record.filter(|(record, _)| record.len() > digits) else {
+            bail!("the tarball has an invalid extended header");
+        };
+        if let Some(value) = record[digits..].strip_prefix(b" path=") {
+            let value = value.strip_suffix(b"\n").unwrap_or(value);
+            path = Some(String::from_utf8_lossy(value).into_owned());
+        }
+        records = rest;
+    }
+    Ok(path)
+}
+
+fn header_path(header: &[u8]) -> String {
+    let (name, prefix) = (
+        text_before_zero(&header[0..100]),
+        text_before_zero(&header[345..500]),
+    );
+    match prefix.is_empty() {
         true => name,
         false => format!("{prefix}/{name}"),
-    };
+    }
+}
+
+fn text_before_zero(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn safe_path(path: &str) -> Result<String> {
     let path = path.trim_start_matches("./").trim_start_matches('/').to_owned();
     match path.split('/').any(|part| part == "..") {
         true => bail!("the tarball has an unsafe path {path:?}"),
@@ -149,5 +184,34 @@ mod tests {
     #[test]
     fn other_bytes_are_an_error() {
         assert!(unpack(b"hello").is_err());
+    }
+
+    /// An entry of this type and name.
+    fn entry(kind: u8, name: &str, data: &[u8]) -> Vec<u8> {
+        let mut bytes = header(name, data.len()).unwrap().to_vec();
+        bytes[156] = kind;
+        bytes.extend_from_slice(data);
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_long_path_is_in_an_entry_before_that_of_its_file() {
+        let long = format!("templates/{}.yaml", "n".repeat(300));
+        let record = format!(" path={long}\n");
+        let pax = format!("{}{record}", record.len() + 3);
+        let short = &long[..100];
+        for (kind, data) in [(b'x', pax.into_bytes()), (b'L', format!("{long}\0").into_bytes())] {
+            let archive = [
+                entry(kind, "header", &data),
+                entry(b'0', short, b"one"),
+                entry(b'0', "b", b"two"),
+            ];
+            let names: Vec<String> = read_archive(&archive.concat()).unwrap().into_keys().collect();
+            assert_eq!(names, ["b".to_owned(), long.clone()]);
+        }
+        let unsafe_path = [entry(b'x', "header", b"16 path=../../a\n"), entry(b'0', "a", b"")];
+        assert!(read_archive(&unsafe_path.concat()).is_err());
+        assert!(read_archive(&entry(b'x', "header", b"99 path=a\n")).is_err());
     }
 }

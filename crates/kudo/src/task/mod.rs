@@ -8,7 +8,7 @@ mod pipe;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use setpoint_api::Status;
+use setpoint_api::{Clock, Status};
 use setpoint_client::Http;
 use setpoint_kuttl::{ObjectClient, manifest};
 
@@ -24,8 +24,9 @@ pub(crate) use pipe::artifact_name;
 #[derive(Debug)]
 pub(crate) struct TaskContext<'a> {
     pub(crate) objects: &'a ObjectClient,
-    /// For the logs of pods.
+    /// For commands in pods.
     pub(crate) http: &'a Http,
+    pub(crate) clock: &'a dyn Clock,
     pub(crate) metadata: TaskMetadata,
     pub(crate) templates: &'a BTreeMap<String, String>,
     pub(crate) variables: Variables,

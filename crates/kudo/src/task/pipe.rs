@@ -1,13 +1,16 @@
 //! Pipe: runs a pod whose init container writes files, and stores the files in Secrets and ConfigMaps.
 //!
-//! The engine adds a container that prints the files in base64 once the init container is done, and reads its log. Upstream
-//! copies them with exec; the log needs no streaming protocol, and fewer permissions.
+//! The engine adds a container that sleeps once the init container is done, and copies the files out of it by exec, as
+//! upstream does. The content of a Secret appears in no log.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use setpoint_api::Status;
+use setpoint_client::{ExecOutput, ExecTarget};
 use setpoint_kuttl::manifest;
 
 use super::{TaskContext, TaskError, TaskResult, UnknownKinds, apply, delete};
@@ -15,11 +18,13 @@ use crate::api::{PipeSpec, TaskSpec, labels};
 use crate::enhance::TaskMetadata;
 use crate::health::{Health, health};
 
-/// The container that prints the files.
+/// The container from which the files are copied.
 const CONTAINER: &str = "waiter";
 const MAX_FILE_BYTES: usize = 1024 * 1024;
-/// Marks the end of the output, after which the log is complete.
-const END: &str = "--- end";
+/// What is read of the output of a command, with that on the standard error.
+const MAX_OUTPUT_BYTES: usize = MAX_FILE_BYTES + (64 << 10);
+/// How long one command may take.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(context: &TaskContext<'_>, spec: &TaskSpec) -> TaskResult {
     if is_done(context, &spec.pipe).await? {
@@ -36,13 +41,18 @@ pub(super) async fn run(context: &TaskContext<'_>, spec: &TaskSpec) -> TaskResul
     let pod = pipe_pod(pod, &spec.pipe, &name);
     let pod = pod.map_err(|error| context.fatal("ResourceValidationError", &error))?;
     let pods = context.enhance(vec![pod], UnknownKinds::Fail).await?;
+    if !is_free_of_old_pods(context, &pods).await? {
+        return Ok(false);
+    }
     let applied = apply::apply(context, &pods).await?;
     if applied.iter().any(|pod| health(pod) != Health::Healthy) {
         return Ok(false);
     }
-    let Some(files) = read_files(context, &name).await? else {
-        return Ok(false);
-    };
+    let mut files = BTreeMap::new();
+    for pipe in &spec.pipe {
+        let file = source(pipe);
+        files.insert(file.to_owned(), read_file(context, &name, file).await?);
+    }
     let artifacts = spec
         .pipe
         .iter()
@@ -128,7 +138,26 @@ async fn is_done(context: &TaskContext<'_>, pipes: &[PipeSpec]) -> Result<bool, 
     Ok(pod.is_none_or(|pod| pod["metadata"]["deletionTimestamp"].is_string()))
 }
 
-/// The pod of the template with the container that prints the files.
+/// Whether there is no pod of an earlier execution of the plan, whose files would be taken for those of this one. A pod stays
+/// if its execution has failed; it is deleted here, and waited for.
+async fn is_free_of_old_pods(context: &TaskContext<'_>, pods: &[Value]) -> Result<bool, TaskError> {
+    for pod in pods {
+        let Some(current) = context.objects.find(pod).await? else {
+            continue;
+        };
+        let metadata = &current["metadata"];
+        if metadata["deletionTimestamp"].is_string() {
+            return Ok(false);
+        }
+        if metadata["annotations"][labels::PLAN_UID] != context.metadata.plan_uid.as_str() {
+            delete::delete(context, std::slice::from_ref(pod)).await?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The pod of the template with the container from which the files are copied.
 fn pipe_pod(mut pod: Value, pipes: &[PipeSpec], name: &str) -> Result<Value, String> {
     let spec = &pod["spec"];
     let items = |field: &str| spec[field].as_array().cloned().unwrap_or_default();
@@ -165,15 +194,22 @@ fn pipe_pod(mut pod: Value, pipes: &[PipeSpec], name: &str) -> Result<Value, Str
         let below = file
             .strip_prefix(path)
             .is_some_and(|rest| rest.starts_with('/') && !rest.contains("/."));
-        if !below || file.contains(['\'', '\n']) {
+        if !below {
             return Err(format!("pipe file {file} should be a child of {path} mount path"));
+        }
+        let name = file.rsplit('/').next().unwrap_or_default();
+        let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_key) {
+            return Err(format!(
+                "pipe file name {file} should only contain alphanumeric characters, '.', '_' and '-'"
+            ));
         }
     }
     let container = json!({
         "name": CONTAINER,
         "image": "busybox",
         "command": ["/bin/sh", "-c"],
-        "args": [script(pipes)],
+        "args": ["sleep infinity"],
         "volumeMounts": [{"name": volume, "mountPath": path}],
     });
     pod["apiVersion"] = "v1".into();
@@ -185,59 +221,51 @@ fn pipe_pod(mut pod: Value, pipes: &[PipeSpec], name: &str) -> Result<Value, Str
     Ok(pod)
 }
 
-/// Prints each file after a line with its path.
-fn script(pipes: &[PipeSpec]) -> String {
-    let print = |pipe: &PipeSpec| {
-        format!(
-            "echo '--- {0}'; base64 '{0}' || echo '--- missing'; ",
-            source(pipe)
-        )
+/// The content of a file. A command that fails would fail again: it ends the plan. The size is checked first.
+async fn read_file(context: &TaskContext<'_>, pod: &str, file: &str) -> Result<Vec<u8>, TaskError> {
+    let size = exec(context, pod, &["stat", "-c", "%s", file]).await?;
+    let size = succeeded(&size).and_then(|text| parse_size(file, text));
+    size.map_err(|error| context.fatal("PipeTaskError", &error))?;
+    let output = exec(context, pod, &["cat", file]).await?;
+    let content = succeeded(&output).map(<[u8]>::to_vec);
+    content.map_err(|error| context.fatal("PipeTaskError", &error))
+}
+
+async fn exec(context: &TaskContext<'_>, pod: &str, command: &[&str]) -> Result<ExecOutput, TaskError> {
+    let target = ExecTarget {
+        namespace: &context.metadata.namespace,
+        pod,
+        container: CONTAINER,
     };
-    let prints: String = pipes.iter().map(print).collect();
-    format!("{prints}echo '{END}'; sleep infinity")
+    let output = tokio::select! {
+        output = context.http.exec(target, command, MAX_OUTPUT_BYTES) => output,
+        () = context.clock.sleep(EXEC_TIMEOUT) => {
+            Err(Status::timeout(format!("command {command:?} has not ended within {EXEC_TIMEOUT:?}")))
+        }
+    };
+    Ok(output?)
 }
 
-/// The files in the log of the pod; `None` until the log is complete.
-async fn read_files(
-    context: &TaskContext<'_>,
-    pod: &str,
-) -> Result<Option<BTreeMap<String, Vec<u8>>>, TaskError> {
-    let namespace = &context.metadata.namespace;
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?container={CONTAINER}");
-    let log = context.http.get(&path).await?;
-    let files = parse_log(&String::from_utf8_lossy(&log));
-    files.map_err(|error| context.fatal("PipeTaskError", &error))
-}
-
-fn parse_log(log: &str) -> Result<Option<BTreeMap<String, Vec<u8>>>, String> {
-    let mut texts: BTreeMap<String, String> = BTreeMap::new();
-    let mut current = String::new();
-    for line in log.lines() {
-        match line.strip_prefix("--- ") {
-            Some("end") => {
-                let decode = |(file, text): (String, String)| decode(&file, &text).map(|bytes| (file, bytes));
-                return texts.into_iter().map(decode).collect::<Result<_, _>>().map(Some);
-            }
-            Some("missing") => return Err(format!("pipe file {current} does not exist")),
-            Some(file) => {
-                file.clone_into(&mut current);
-                texts.entry(current.clone()).or_default();
-            }
-            None => texts.entry(current.clone()).or_default().push_str(line.trim()),
+fn succeeded(output: &ExecOutput) -> Result<&[u8], String> {
+    match output.exit_code {
+        0 => Ok(&output.stdout),
+        code => {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            Err(format!("command failed with exit code {code}: {}", stderr.trim()))
         }
     }
-    Ok(None)
 }
 
-fn decode(file: &str, text: &str) -> Result<Vec<u8>, String> {
-    let bytes = STANDARD.decode(text);
-    let bytes = bytes.map_err(|error| format!("pipe file {file} cannot be read: {error}"))?;
-    match bytes.len() > MAX_FILE_BYTES {
+fn parse_size(file: &str, output: &[u8]) -> Result<usize, String> {
+    let text = String::from_utf8_lossy(output);
+    let size = text.trim().parse();
+    let size =
+        size.map_err(|error| format!("failed to parse the size {text:?} of the file {file}: {error}"))?;
+    match size > MAX_FILE_BYTES {
         true => Err(format!(
-            "pipe file {file} size {} exceeds maximum file size of {MAX_FILE_BYTES} bytes",
-            bytes.len()
+            "pipe file {file} size {size} exceeds maximum file size of {MAX_FILE_BYTES} bytes"
         )),
-        false => Ok(bytes),
+        false => Ok(size),
     }
 }
 
@@ -299,7 +327,17 @@ fn source(pipe: &PipeSpec) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use setpoint_api::{Clock, SystemClock};
+    use setpoint_client::Http;
+    use setpoint_kuttl::ObjectClient;
+    use setpoint_testkit::Cluster;
+
     use super::*;
+    use crate::render::Variables;
+
+    static EMPTY: BTreeMap<String, String> = BTreeMap::new();
 
     fn pipe(file: &str, env_file: &str, kind: &str) -> PipeSpec {
         let [file, env_file, kind] = [file, env_file, kind].map(str::to_owned);
@@ -338,12 +376,22 @@ mod tests {
 
     /// TO7
     #[test]
-    fn files_are_read_from_a_complete_log() {
-        assert_eq!(parse_log("--- /tmp/a\naGVs\nbG8=\n"), Ok(None));
-        let files = parse_log("--- /tmp/a\naGVs\nbG8=\n--- end\n").unwrap().unwrap();
-        assert_eq!(files["/tmp/a"], b"hello");
-        let missing = parse_log("--- /tmp/a\n--- missing\n--- end\n");
-        assert_eq!(missing, Err("pipe file /tmp/a does not exist".to_owned()));
+    fn a_file_that_is_missing_or_too_large_is_an_error() {
+        let output = |exit_code: i32, stdout: &str, stderr: &str| ExecOutput {
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            exit_code,
+        };
+        let size = |output: ExecOutput| succeeded(&output).and_then(|text| parse_size("/tmp/a", text));
+        assert_eq!(size(output(0, "5\r\n", "")), Ok(5));
+        assert_eq!(
+            size(output(1, "", "stat: can't stat '/tmp/a'\n")),
+            Err("command failed with exit code 1: stat: can't stat '/tmp/a'".to_owned())
+        );
+        assert_eq!(
+            size(output(0, "1048577", "")),
+            Err("pipe file /tmp/a size 1048577 exceeds maximum file size of 1048576 bytes".to_owned())
+        );
     }
 
     /// TO7
@@ -363,5 +411,39 @@ mod tests {
         assert_eq!(secret["data"], json!({"a": "Sz12CiN4Cg=="}));
         let map = artifact(&metadata, &pipe("", "/tmp/a", "ConfigMap"), &files).unwrap();
         assert_eq!(map["data"], json!({"K": "v"}));
+    }
+
+    /// The pod of an execution that failed has files of that execution.
+    #[tokio::test]
+    async fn a_pod_of_an_earlier_execution_is_deleted_first() {
+        let cluster = Cluster::start().await;
+        let server = cluster.serve_https().await;
+        let http = Http::new(&server.connection()).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let objects = ObjectClient::new(http.clone(), clock.clone());
+        let context = |plan_uid: &str| TaskContext {
+            objects: &objects,
+            http: &http,
+            clock: &*clock,
+            metadata: TaskMetadata {
+                namespace: "default".to_owned(),
+                plan_uid: plan_uid.to_owned(),
+                ..TaskMetadata::default()
+            },
+            templates: &EMPTY,
+            variables: Variables::default(),
+        };
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default", "annotations": {labels::PLAN_UID: "one"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        objects.create(&pod).await.unwrap();
+        let pods = [pod];
+        assert_eq!(is_free_of_old_pods(&context("one"), &pods).await, Ok(true));
+        assert_eq!(is_free_of_old_pods(&context("two"), &pods).await, Ok(false));
+        assert_eq!(objects.find(&pods[0]).await.unwrap(), None);
+        assert_eq!(is_free_of_old_pods(&context("two"), &pods).await, Ok(true));
     }
 }
