@@ -15,7 +15,8 @@ use crate::installation::{self, CertificateSource, Findings, Options, Step};
 /// The flags of `init`.
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// The image of the engine, with the program setpoint in its path. There is no published one.
+    /// The image of the engine, with the program setpoint in its path. There is no published one: without this flag, only
+    /// the CRDs are installed.
     #[arg(long, short = 'i')]
     kudo_image: Option<String>,
     /// When the image is pulled.
@@ -78,6 +79,9 @@ pub(super) async fn run(args: &InitArgs, settings: &Settings) -> Result<()> {
         return report(&findings, "KUDO installation is not valid");
     }
     install(args, (&client, &clock), (&options, &steps)).await?;
+    if !args.deploys_engine() && args.output.is_none() {
+        println!("The engine runs outside of the cluster: `setpoint kudo manager`");
+    }
     if args.wait {
         println!("Waiting for KUDO controller to be ready in your cluster...");
         installation::wait(&client, &options, args.wait_timeout, &clock).await?;
@@ -120,13 +124,17 @@ impl InitArgs {
         if self.client_only && is_set {
             bail!("you cannot use image, version, output, crd-only and wait flags with client-only option");
         }
-        let needs_image = !self.client_only && !self.crd_only && !self.verify;
-        if needs_image && self.kudo_image.is_none() {
+        if (self.wait || self.upgrade) && !self.deploys_engine() {
             bail!(
-                "cannot infer the image of the engine: none is published; specify one that contains setpoint with --kudo-image, or install the CRDs with --crd-only and run `setpoint kudo manager` beside the cluster"
+                "cannot infer the image of the engine: none is published; specify one that contains setpoint with --kudo-image"
             );
         }
         Ok(())
+    }
+
+    /// Whether the engine is installed in the cluster, and not the CRDs alone.
+    fn deploys_engine(&self) -> bool {
+        self.kudo_image.is_some() && !self.crd_only
     }
 
     fn options(&self, settings: &Settings) -> Options {

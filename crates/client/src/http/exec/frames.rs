@@ -96,14 +96,11 @@ impl FrameReader {
                 .iter()
                 .fold(0, |length, byte| (length << 8) | u64::from(*byte)),
         };
-        let is_control = first & 0x08 != 0;
-        if length
-            > if is_control {
-                MAX_CONTROL_BYTES
-            } else {
-                self.max_bytes as u64
-            }
-        {
+        let limit = match first & 0x08 {
+            0 => self.max_bytes as u64,
+            _ => MAX_CONTROL_BYTES,
+        };
+        if length > limit {
             return Err(ProtocolError("a message is too large"));
         }
         Ok(Some((2 + extended, length as usize)))
