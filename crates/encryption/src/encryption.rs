@@ -1,6 +1,5 @@
 //! [`Encryption`]: the encryption of a server's stored values, as its configuration file has it.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use setpoint_api::Clock;
-use setpoint_store::{Error, ValueTransformer};
+use setpoint_store::{Error, OpenedValue, SealId, SealedValue, ValueTransformer};
 
 use crate::config::{ConfigError, EncryptionConfiguration, ProviderConfiguration};
 use crate::kms;
-use crate::provider::{Fingerprint, Provider, Providers, SEALED_PREFIX};
+use crate::provider::{Provider, Providers, SEALED_PREFIX, digest};
 use crate::resource_rules::ResourceRules;
 
 /// How often the file is read again and plugins are probed, while all is well and while a plugin fails.
@@ -31,8 +30,6 @@ pub struct Encryption {
     /// The file; `None` without a configuration, when nothing is sealed.
     source: Option<Source>,
     rules: ArcSwap<ResourceRules>,
-    /// How the values of keys are stored, if sealed.
-    stored: Mutex<HashMap<Box<[u8]>, Fingerprint>>,
 }
 
 #[derive(Debug)]
@@ -40,7 +37,7 @@ struct Source {
     path: PathBuf,
     clock: Arc<dyn Clock>,
     /// The bytes of the file when it was last read, hashed: keys are not kept twice.
-    read: Mutex<Fingerprint>,
+    read: Mutex<[u8; 32]>,
 }
 
 impl Encryption {
@@ -49,7 +46,6 @@ impl Encryption {
         Arc::new(Self {
             source: None,
             rules: ArcSwap::default(),
-            stored: Mutex::default(),
         })
     }
 
@@ -62,10 +58,9 @@ impl Encryption {
             source: Some(Source {
                 path: path.to_owned(),
                 clock,
-                read: Mutex::new(Fingerprint::of(&[&bytes])),
+                read: Mutex::new(digest(&[&bytes])),
             }),
             rules: ArcSwap::from_pointee(rules),
-            stored: Mutex::default(),
         }))
     }
 
@@ -100,7 +95,7 @@ impl Encryption {
             return Ok(false);
         };
         let (configuration, bytes) = EncryptionConfiguration::load(&source.path)?;
-        let read = Fingerprint::of(&[&bytes]);
+        let read = digest(&[&bytes]);
         if *source.read.lock() == read {
             return Ok(false);
         }
@@ -119,28 +114,13 @@ impl Encryption {
     pub fn check_health(&self) -> Result<(), String> {
         let rules = self.rules.load();
         let failed: Vec<String> = rules
-            .providers()
-            .flat_map(|providers| providers.kms())
+            .kms()
             .filter_map(|provider| provider.health().err())
             .collect();
         match failed.is_empty() {
             true => Ok(()),
             false => Err(failed.join(", ")),
         }
-    }
-
-    fn write_fingerprint(&self, key: &[u8]) -> Fingerprint {
-        let rules = self.rules.load();
-        let providers = resource(key).and_then(|resource| rules.find(resource));
-        providers.map_or(Fingerprint::IDENTITY, |providers| providers.write_fingerprint())
-    }
-
-    fn note(&self, key: &[u8], fingerprint: Fingerprint) {
-        let mut stored = self.stored.lock();
-        match fingerprint == Fingerprint::IDENTITY {
-            true => stored.remove(key),
-            false => stored.insert(key.into(), fingerprint),
-        };
     }
 }
 
@@ -149,41 +129,43 @@ impl ValueTransformer for Encryption {
         self.source.is_some()
     }
 
-    fn seal(&self, key: &[u8], authenticated: &[u8], value: &[u8]) -> Result<Option<Bytes>, Error> {
+    fn seal(&self, key: &[u8], authenticated: &[u8], value: &[u8]) -> Result<Option<SealedValue>, Error> {
         let rules = self.rules.load();
         let Some(providers) = resource(key).and_then(|resource| rules.find(resource)) else {
             return Ok(None);
         };
         let sealed = providers.seal(value, authenticated);
-        Ok(sealed.map_err(|reason| unsealed(key, reason))?.map(Bytes::from))
+        let sealed = sealed.map_err(|reason| unsealed(key, reason))?;
+        Ok(sealed.map(|(bytes, seal)| SealedValue {
+            bytes: Bytes::from(bytes),
+            seal,
+        }))
     }
 
-    fn open(&self, key: &[u8], authenticated: &[u8], value: Bytes) -> Result<Bytes, Error> {
+    fn open(&self, key: &[u8], authenticated: &[u8], value: Bytes) -> Result<OpenedValue, Error> {
         let rules = self.rules.load();
         let Some(providers) = resource(key).and_then(|resource| rules.find(resource)) else {
             let reason = "identity transformer tried to read encrypted data";
             return match value.starts_with(SEALED_PREFIX) {
                 true => Err(unsealed(key, reason.to_owned())),
-                false => Ok(value),
+                false => Ok(plain(value)),
             };
         };
         let opened = providers.open(&value, authenticated);
-        let (opened, fingerprint) = opened.map_err(|reason| unsealed(key, reason))?;
-        self.note(key, fingerprint);
-        Ok(opened.map_or(value, Bytes::from))
+        let opened = opened.map_err(|reason| unsealed(key, reason))?;
+        Ok(match opened {
+            Some((bytes, seal)) => OpenedValue {
+                bytes: Bytes::from(bytes),
+                seal,
+            },
+            None => plain(value),
+        })
     }
 
-    fn record(&self, key: &[u8], sealed: Option<&[u8]>) {
-        let fingerprint = match sealed {
-            Some(_) => self.write_fingerprint(key),
-            None => Fingerprint::IDENTITY,
-        };
-        self.note(key, fingerprint);
-    }
-
-    fn is_stale(&self, key: &[u8]) -> bool {
-        let stored = self.stored.lock().get(key).copied();
-        stored.unwrap_or(Fingerprint::IDENTITY) != self.write_fingerprint(key)
+    fn current_seal(&self, key: &[u8]) -> SealId {
+        let rules = self.rules.load();
+        let providers = resource(key).and_then(|resource| rules.find(resource));
+        providers.map_or(SealId::NONE, |providers| providers.current_seal())
     }
 }
 
@@ -208,7 +190,7 @@ fn build(configuration: &EncryptionConfiguration, clock: &Arc<dyn Clock>) -> Res
 /// Probes every plugin. Returns whether all are healthy.
 fn probe(rules: &ResourceRules) -> bool {
     let mut is_healthy = true;
-    for provider in rules.providers().flat_map(|providers| providers.kms()) {
+    for provider in rules.kms() {
         if let Err(error) = provider.probe() {
             tracing::error!(%error, "a KMS plugin failed its health check");
             is_healthy = false;
@@ -222,6 +204,14 @@ fn resource(key: &[u8]) -> Option<&str> {
     let rest = key.strip_prefix(ROOT)?;
     let end = rest.iter().position(|byte| *byte == b'/')?;
     std::str::from_utf8(&rest[..end]).ok()
+}
+
+/// A value that was not sealed.
+fn plain(bytes: Bytes) -> OpenedValue {
+    OpenedValue {
+        bytes,
+        seal: SealId::NONE,
+    }
 }
 
 fn unsealed(key: &[u8], reason: String) -> Error {

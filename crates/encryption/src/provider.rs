@@ -8,16 +8,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 
+use setpoint_store::SealId;
+
 use crate::cipher::{Cipher, GcmKey};
 use crate::config::{KeysConfiguration, ProviderConfiguration};
 use crate::kms::KmsProvider;
 
 /// The prefix of every sealed value. JSON starts with a brace, protobuf with `k8s\0`.
 pub(crate) const SEALED_PREFIX: &[u8] = b"k8s:enc:";
-
-/// Identifies a provider and its key, so that a value that another one sealed is known to be stale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Fingerprint(u64);
 
 /// The providers of a resource, in the order of the configuration.
 #[derive(Debug, Default)]
@@ -38,28 +36,30 @@ pub(crate) enum Provider {
 pub(crate) struct Keys {
     prefix: &'static str,
     /// By the name with a colon.
-    keys: Vec<(String, Cipher, Fingerprint)>,
+    keys: Vec<(String, Cipher, SealId)>,
     no_match: &'static str,
 }
 
-/// An opened value: `None` if it was not sealed.
-pub(crate) type OpenedValue = (Option<Vec<u8>>, Fingerprint);
+/// Bytes, and what sealed them.
+pub(crate) type WithSeal = (Vec<u8>, SealId);
 
-impl Fingerprint {
-    /// Of values that are not sealed.
-    pub(crate) const IDENTITY: Self = Self(0);
-
-    pub(crate) fn of(parts: &[&[u8]]) -> Self {
-        let mut context = digest::Context::new(&digest::SHA256);
-        for part in parts {
-            context.update(&(part.len() as u64).to_le_bytes());
-            context.update(part);
-        }
-        let mut first = [0; 8];
-        first.copy_from_slice(&context.finish().as_ref()[..8]);
-        // Zero is the fingerprint of values that are not sealed.
-        Self(u64::from_le_bytes(first).max(1))
+/// The hash of these parts.
+pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in parts {
+        context.update(&(part.len() as u64).to_le_bytes());
+        context.update(part);
     }
+    let mut hash = [0; 32];
+    hash.copy_from_slice(context.finish().as_ref());
+    hash
+}
+
+/// The seal of a provider and its key: equal on all servers.
+pub(crate) fn seal_id(parts: &[&[u8]]) -> SealId {
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest(parts)[..8]);
+    SealId::new(u64::from_le_bytes(first))
 }
 
 impl Providers {
@@ -72,41 +72,38 @@ impl Providers {
         Self(self.0.iter().chain(&others.0).cloned().collect())
     }
 
-    pub(crate) fn kms(&self) -> impl Iterator<Item = &KmsProvider> {
-        self.0.iter().filter_map(|provider| match &**provider {
-            Provider::Kms(provider) => Some(&**provider),
-            _ => None,
-        })
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Provider>> {
+        self.0.iter()
     }
 
     /// Seals a value with the first provider; `None` if that does not seal.
-    pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Option<WithSeal>, String> {
         match self.0.first().map(|provider| &**provider) {
             None | Some(Provider::Identity) => Ok(None),
             Some(Provider::Keys(keys)) => keys.seal(value, authenticated).map(Some),
             Some(Provider::Kms(provider)) => {
-                let sealed = provider.seal(value, authenticated)?;
-                Ok(Some([provider.prefix().as_bytes(), &sealed].concat()))
+                let (sealed, seal) = provider.seal(value, authenticated)?;
+                Ok(Some(([provider.prefix().as_bytes(), &sealed].concat(), seal)))
             }
         }
     }
 
-    /// The fingerprint of what [`Providers::seal`] would seal now.
-    pub(crate) fn write_fingerprint(&self) -> Fingerprint {
+    /// What [`Providers::seal`] would seal with now.
+    pub(crate) fn current_seal(&self) -> SealId {
         match self.0.first().map(|provider| &**provider) {
-            None | Some(Provider::Identity) => Fingerprint::IDENTITY,
+            None | Some(Provider::Identity) => SealId::NONE,
             Some(Provider::Keys(keys)) => keys.keys.first().map(|key| key.2).unwrap_or_default(),
-            Some(Provider::Kms(provider)) => provider.write_fingerprint(),
+            Some(Provider::Kms(provider)) => provider.current_seal(),
         }
     }
 
-    /// Opens a value with the first provider that can.
-    pub(crate) fn open(&self, value: &[u8], authenticated: &[u8]) -> Result<OpenedValue, String> {
+    /// Opens a value with the first provider that can; `None` if it is not sealed.
+    pub(crate) fn open(&self, value: &[u8], authenticated: &[u8]) -> Result<Option<WithSeal>, String> {
         let mut errors = Vec::new();
         for provider in &self.0 {
             let opened = match &**provider {
                 Provider::Identity if value.starts_with(SEALED_PREFIX) => continue,
-                Provider::Identity => return Ok((None, Fingerprint::IDENTITY)),
+                Provider::Identity => return Ok(None),
                 Provider::Keys(keys) => value
                     .strip_prefix(keys.prefix.as_bytes())
                     .map(|sealed| keys.open(sealed, authenticated)),
@@ -115,7 +112,7 @@ impl Providers {
                     .map(|sealed| provider.open(sealed, authenticated)),
             };
             match opened {
-                Some(Ok((value, fingerprint))) => return Ok((Some(value), fingerprint)),
+                Some(Ok(opened)) => return Ok(Some(opened)),
                 Some(Err(error)) => errors.push(error),
                 None => {}
             }
@@ -154,8 +151,8 @@ impl Keys {
     ) -> Result<Self, String> {
         let build = |key: &crate::config::Key| {
             let secret = STANDARD.decode(&key.secret).map_err(|error| error.to_string())?;
-            let fingerprint = Fingerprint::of(&[prefix.as_bytes(), key.name.as_bytes(), &secret]);
-            Ok((format!("{}:", key.name), new(&secret)?, fingerprint))
+            let seal = seal_id(&[prefix.as_bytes(), key.name.as_bytes(), &secret]);
+            Ok((format!("{}:", key.name), new(&secret)?, seal))
         };
         let keys: Result<Vec<_>, String> = configuration.keys.iter().map(build).collect();
         Ok(Self {
@@ -165,20 +162,21 @@ impl Keys {
         })
     }
 
-    fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, String> {
-        let (name, cipher, _) = self.keys.first().ok_or(self.no_match)?;
+    fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<WithSeal, String> {
+        let (name, cipher, seal) = self.keys.first().ok_or(self.no_match)?;
         let encrypted = cipher.encrypt(value, authenticated)?;
-        Ok([self.prefix.as_bytes(), name.as_bytes(), &encrypted].concat())
+        let sealed = [self.prefix.as_bytes(), name.as_bytes(), &encrypted].concat();
+        Ok((sealed, *seal))
     }
 
-    fn open(&self, sealed: &[u8], authenticated: &[u8]) -> Result<(Vec<u8>, Fingerprint), String> {
+    fn open(&self, sealed: &[u8], authenticated: &[u8]) -> Result<WithSeal, String> {
         let mut errors = Vec::new();
-        for (name, cipher, fingerprint) in &self.keys {
+        for (name, cipher, seal) in &self.keys {
             let Some(encrypted) = sealed.strip_prefix(name.as_bytes()) else {
                 continue;
             };
             match cipher.decrypt(encrypted, authenticated) {
-                Ok(value) => return Ok((value, *fingerprint)),
+                Ok(value) => return Ok((value, *seal)),
                 Err(error) => errors.push(error),
             }
         }

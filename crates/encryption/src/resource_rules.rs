@@ -1,10 +1,11 @@
 //! Which rule applies to a resource: the exact one, else that of its group, else that of all resources.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::provider::Providers;
+use crate::kms::KmsProvider;
+use crate::provider::{Provider, Providers};
 
 /// A resource in the configuration: `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,9 +80,15 @@ impl ResourceRules {
         patterns.find_map(|pattern| self.rules.get(pattern))
     }
 
-    /// All providers, those that several resources share more than once.
-    pub(crate) fn providers(&self) -> impl Iterator<Item = &Arc<Providers>> {
-        self.rules.values()
+    /// The KMS plugins, each once, however many resources share it.
+    pub(crate) fn kms(&self) -> impl Iterator<Item = &KmsProvider> {
+        let mut known = HashSet::new();
+        let providers = self.rules.values().flat_map(|providers| providers.iter());
+        let providers = providers.filter(move |provider| known.insert(Arc::as_ptr(provider)));
+        providers.filter_map(|provider| match &**provider {
+            Provider::Kms(provider) => Some(&**provider),
+            _ => None,
+        })
     }
 }
 

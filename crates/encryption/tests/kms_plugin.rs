@@ -115,7 +115,7 @@ fn load(dir: &Path, socket: &Path) -> Arc<Encryption> {
     let file = dir.join("encryption.yaml");
     let socket = socket.display();
     let text = format!(
-        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {{apiVersion: v2, name: plugin, endpoint: 'unix://{socket}', timeout: 2s}}\n"
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets, configmaps, a.example.com]\n  providers:\n  - kms: {{apiVersion: v2, name: plugin, endpoint: 'unix://{socket}', timeout: 2s}}\n"
     );
     fs::write(&file, text).unwrap();
     Encryption::load(&file, Arc::new(SystemClock::new())).unwrap()
@@ -128,15 +128,26 @@ fn a_plugin_at_a_socket_seals_and_opens() {
     let plugin = Plugin::start(&socket);
     let writer = load(dir.path(), &socket);
     assert_eq!(writer.check_health(), Ok(()));
-    let sealed = writer.seal(KEY, KEY, b"value").unwrap().unwrap();
+    let sealed = writer.seal(KEY, KEY, b"value").unwrap().unwrap().bytes;
     assert!(sealed.starts_with(b"k8s:enc:kms:v2:plugin:"));
     let reader = load(dir.path(), &socket);
     let before = plugin.calls.load(Relaxed);
     for _ in 0..3 {
-        assert_eq!(reader.open(KEY, KEY, sealed.clone()).unwrap(), "value");
+        let opened = reader.open(KEY, KEY, sealed.clone()).unwrap();
+        assert_eq!(opened.bytes, "value");
+        assert_eq!(opened.seal, reader.current_seal(KEY));
     }
     assert_eq!(plugin.calls.load(Relaxed), before + 1);
-    assert!(!reader.is_stale(KEY));
+}
+
+#[test]
+fn a_plugin_of_several_resources_is_probed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("kms.sock");
+    let plugin = Plugin::start(&socket);
+    load(dir.path(), &socket);
+    // Its status, and a new seed.
+    assert_eq!(plugin.calls.load(Relaxed), 2);
 }
 
 #[test]

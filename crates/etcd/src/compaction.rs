@@ -83,6 +83,7 @@ fn claim(turn: Turn) -> TxnRequest {
                 key: key.clone(),
                 value: turn.revision.to_string().into(),
                 lease: 0,
+                ..PutRequest::default()
             }),
             ..RequestOp::default()
         }],

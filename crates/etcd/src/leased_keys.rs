@@ -45,6 +45,7 @@ impl LeasedKeys {
             key,
             value,
             lease: granted.id,
+            ..PutRequest::default()
         };
         self.write::<_, EmptyResponse>("etcdserverpb.KV/Put", &request)
             .await?;

@@ -58,6 +58,10 @@ pub(crate) struct PutRequest {
     pub(crate) value: Bytes,
     #[prost(int64, tag = "3")]
     pub(crate) lease: i64,
+    #[prost(bool, tag = "5")]
+    pub(crate) ignore_value: bool,
+    #[prost(bool, tag = "6")]
+    pub(crate) ignore_lease: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

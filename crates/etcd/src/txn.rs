@@ -104,6 +104,19 @@ async fn encode_op(client: &Client, leases: &Leases, op: &RemoteOp) -> Result<Re
                 key: key.clone(),
                 value: value.clone(),
                 lease,
+                ..PutRequest::default()
+            };
+            RequestOp {
+                put: Some(put),
+                ..RequestOp::default()
+            }
+        }
+        RemoteOp::Touch { key } => {
+            let put = PutRequest {
+                key: key.clone(),
+                ignore_value: true,
+                ignore_lease: true,
+                ..PutRequest::default()
             };
             RequestOp {
                 put: Some(put),

@@ -187,7 +187,9 @@ impl Registry {
     pub(crate) fn find(&self, resource: &Resource, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
         let storage_key = key::storage_key(&resource.prefix, key);
         let Some(record) = self.store.snapshot().get(&storage_key) else {
-            return Ok(None);
+            // What cannot be decrypted is not absent: its dependents must not be deleted, for example.
+            let absent = self.store.check_decodable(&storage_key);
+            return absent.map(|()| None).map_err(error::from_store);
         };
         let object = resource.find_or_decode(key, &record);
         object.map(Some).map_err(error::undecodable)

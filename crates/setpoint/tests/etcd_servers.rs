@@ -393,3 +393,71 @@ async fn cl7_two_servers_charge_one_quota() {
         assert!(status.message.contains("exceeded quota: q"), "{status:?}");
     }
 }
+
+/// Two keys of 32 equal bytes, in base 64.
+const KEY_1: &str = "{name: key1, secret: AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=}";
+const KEY_2: &str = "{name: key2, secret: AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=}";
+
+/// Writes the file that has secrets encrypted with these keys. Returns its path.
+fn write_encryption_config(dir: &Path, keys: &str) -> String {
+    let file = dir.join("encryption.yaml");
+    let text = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers: [{{aesgcm: {{keys: [{keys}]}}}}]\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+/// A Secret that a server cannot decrypt is an error there, and not absent: who reads that its owner is absent deletes what
+/// it owns. A rotation by rewriting ends with all secrets readable without the old key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_of_another_servers_key_is_an_error_until_it_can_be_decrypted() {
+    let Some(etcd) = Etcd::start() else { return };
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let other_dir = Arc::new(tempfile::tempdir().unwrap());
+    let config = write_encryption_config(dir.path(), KEY_1);
+    let other_config = write_encryption_config(other_dir.path(), KEY_2);
+    let flag = "--encryption-provider-config";
+    let first = etcd.server(&dir, &["--nodes=0", flag, config.as_str()]);
+    let secrets = first.client().namespaced::<Secret>("default");
+    let secret: Secret = serde_json::from_str(r#"{"metadata":{"name":"a"},"stringData":{"k":"v"}}"#).unwrap();
+    secrets.create(&secret).await.unwrap();
+
+    let second_dir = dir_with_keys_of(dir.path());
+    let flags = ["--nodes=0", "--controllers=none", flag, other_config.as_str()];
+    let second = etcd.server(&second_dir, &flags);
+    let elsewhere = second.client().namespaced::<Secret>("default");
+    let error = elsewhere.get("a").await.unwrap_err();
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (
+            500,
+            "Internal error occurred: no matching key was found for the provided AES transformer"
+        )
+    );
+    let error = elsewhere.create(&secret).await.unwrap_err();
+    assert_eq!(error.code, 500, "{error:?}");
+    second.kill();
+
+    // With both keys it is readable; a rewrite, at whichever server, makes it readable with the new key alone.
+    write_encryption_config(other_dir.path(), &format!("{KEY_2}, {KEY_1}"));
+    let second = etcd.server(&second_dir, &flags);
+    let elsewhere = second.client().namespaced::<Secret>("default");
+    let stored = elsewhere.get("a").await.unwrap();
+    let same = stored.to_owned().unwrap();
+    let rewritten = elsewhere.update(&same).await.unwrap();
+    assert_ne!(rewritten.resource_version(), stored.resource_version());
+    second.kill();
+    write_encryption_config(other_dir.path(), KEY_2);
+    let second = etcd.server(&second_dir, &flags);
+    let elsewhere = second.client().namespaced::<Secret>("default");
+    let data = elsewhere
+        .get("a")
+        .await
+        .unwrap()
+        .to_owned()
+        .unwrap()
+        .data
+        .unwrap();
+    assert_eq!(data["k"].0, b"v");
+}

@@ -33,7 +33,7 @@ pub struct Config {
     pub durability: Durability,
     /// Translates between the map and what a remote engine stores.
     pub codec: Arc<dyn ValueCodec>,
-    /// Encrypts the values in the files of a store. A codec has its own.
+    /// Encrypts the values in the files of a store, and those that a remote engine stores, behind the codec.
     pub transformer: Option<Arc<dyn ValueTransformer>>,
 }
 

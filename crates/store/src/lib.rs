@@ -61,5 +61,5 @@ pub use snapshot::{Records, Snapshot};
 pub use store::Store;
 pub use txn::{Compare, Op, Put, Txn, TxnResponse};
 pub use value_codec::{DecodedValue, PlainCodec, StoredValue, ValueCodec};
-pub use value_transformer::ValueTransformer;
+pub use value_transformer::{OpenedValue, SealId, SealedValue, ValueTransformer};
 pub use watch::{EventBatch, Watcher};

@@ -10,6 +10,8 @@ use crate::{
 pub struct MaintenanceReport {
     /// Number of expired keys that were deleted.
     pub expired: u64,
+    /// Number of values of a cluster that could not be decoded before, and now can.
+    pub decoded: u64,
     /// The revision that the history was compacted to, if any of it was too old.
     pub compacted: Option<Revision>,
     /// The revision of the snapshot file that was written.
@@ -21,12 +23,13 @@ pub struct MaintenanceReport {
 }
 
 impl Store {
-    /// One maintenance run: deletes expired keys, compacts history that is too old, looks for free space, and writes a
+    /// One maintenance run: deletes expired keys, tries to decode what could not be decoded, compacts history that is too old, looks for free space, and writes a
     /// snapshot file when the log has grown long. It survives a full disk.
     pub async fn maintain(&self) -> Result<MaintenanceReport, Error> {
         let now = (self.inner.shared.config.now)();
         Ok(MaintenanceReport {
             expired: unless_full(self.expire(now).await)?,
+            decoded: self.retry_undecodable().await,
             compacted: unless_full(self.compact_by_age(now).await)?,
             snapshot_file: unless_full(self.shorten_log().await)?,
             next_expiry: self.inner.shared.head().index.next_expiry(),
@@ -70,9 +73,11 @@ impl Store {
                 snapshot: &snapshot,
                 transformer: transformer.as_deref(),
             };
-            writer.write_snapshot_file(&source, &stop).map(|()| permit)
+            let resealed = writer.write_snapshot_file(&source, &stop)?;
+            Ok((permit, resealed))
         };
-        let permit = self.inner.workers.run(write).await?;
+        let (permit, resealed) = self.inner.workers.run(write).await?;
+        *self.inner.shared.resealed.lock() = resealed;
         let released = self.inner.commit_path.release(revision).await?;
         let remove = move |_| compactor.remove_obsolete(revision, released, permit);
         self.inner.workers.run(remove).await?;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Attachment, Millis, Put, Revision, mmap_value};
+use crate::{Attachment, Millis, Put, Revision, SealId, mmap_value};
 
 /// One committed version of a key. Immutable and shared: the map, the history and every reader hold the
 /// same one.
@@ -22,6 +22,8 @@ pub struct Record {
     pub expires: Option<Millis>,
     /// In-memory data that the writer attached to the value.
     pub attachment: Attachment,
+    /// What sealed the stored bytes of this version.
+    pub seal: SealId,
 }
 
 impl Record {
@@ -39,6 +41,7 @@ impl Record {
             version: 1,
             expires: put.expires,
             attachment: put.attachment,
+            seal: put.sealed.map(|sealed| sealed.seal).unwrap_or_default(),
         }
     }
 

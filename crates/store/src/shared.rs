@@ -13,8 +13,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
-    Config, Error, Metrics, Revision, Snapshot, commit::ChangeNotifier, head::Head, metrics::Counters,
-    space::Space, tree::Tree,
+    Config, Error, Metrics, RemoteEntry, Revision, Snapshot, commit::ChangeNotifier, head::Head,
+    log::file::snapshot_file::ResealedKeys, metrics::Counters, space::Space, tree::Tree,
 };
 
 /// The published head and what readers need besides it. Only the commit path changes the head.
@@ -30,8 +30,17 @@ pub(crate) struct Shared {
     cursors: Mutex<Cursors>,
     /// Cache of the last maps made by undoing changes, newest last: the pages of one list read the same old revision.
     rewound_maps: Mutex<VecDeque<(Revision, Tree)>>,
-    /// The keys whose stored values cannot be decoded, with the reason.
-    pub(crate) undecodable: Mutex<BTreeMap<Bytes, String>>,
+    /// The keys of a cluster whose stored values cannot be decoded.
+    pub(crate) undecodable: Mutex<BTreeMap<Bytes, UndecodableEntry>>,
+    /// The values that the newest snapshot file has sealed otherwise than when they were written.
+    pub(crate) resealed: Mutex<ResealedKeys>,
+}
+
+/// A stored value that cannot be decoded, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct UndecodableEntry {
+    pub(crate) entry: RemoteEntry,
+    pub(crate) reason: String,
 }
 
 /// Delivered revision of each open watcher. A watcher owns its cell and removes it when it is dropped.
@@ -58,6 +67,7 @@ impl Shared {
             cursors: Mutex::default(),
             rewound_maps: Mutex::default(),
             undecodable: Mutex::default(),
+            resealed: Mutex::default(),
         })
     }
 
@@ -104,6 +114,38 @@ impl Shared {
             map
         });
         Ok(Snapshot::new(revision, map))
+    }
+
+    /// Fails if a value is stored under a key of the map that cannot be decoded.
+    pub(crate) fn check_decodable(&self, key: &[u8]) -> Result<(), Error> {
+        let undecodable = self.undecodable.lock();
+        if undecodable.is_empty() {
+            return Ok(());
+        }
+        let stored_key = self.config.codec.stored_key(key)?;
+        match undecodable.get(&stored_key) {
+            Some(UndecodableEntry { reason, .. }) => Err(Error::Undecodable {
+                key: stored_key,
+                reason: reason.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the stored value of a key is not sealed as it would be now.
+    pub(crate) fn is_stale(&self, key: &[u8]) -> bool {
+        let Some(transformer) = &self.config.transformer else {
+            return false;
+        };
+        let current = transformer.current_seal(key);
+        let head = self.head();
+        let is_stale = head.index.find(key).is_some_and(|record| {
+            let resealed = self.resealed.lock().get(key).copied();
+            let resealed = resealed.filter(|(version, _)| *version == record.modified);
+            record.seal != current || resealed.is_some_and(|(_, seal)| seal != current)
+        });
+        // What is stored is newer than the record, and unknown.
+        is_stale || self.check_decodable(key).is_err()
     }
 
     /// Drops the cached maps below `compacted`, which are no longer readable.

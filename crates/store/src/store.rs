@@ -140,11 +140,9 @@ impl Store {
     }
 
     /// Whether the stored value of a key should be written again although it has not changed, because it is to be
-    /// encrypted otherwise; see [`crate::ValueTransformer::is_stale`].
+    /// encrypted otherwise; see [`crate::ValueTransformer::current_seal`].
     pub fn is_stale(&self, key: &[u8]) -> bool {
-        let transformer = self.inner.shared.config.transformer.as_ref();
-        !self.inner.commit_path.is_inline()
-            && transformer.is_some_and(|transformer| transformer.is_stale(key))
+        !self.inner.commit_path.is_inline() && self.inner.shared.is_stale(key)
     }
 
     /// The newest map. Never blocks, and never blocks a writer.
@@ -187,7 +185,8 @@ impl Store {
                 snapshot: &snapshot,
                 transformer: transformer.as_deref(),
             };
-            snapshot_file::write(&file::disk::RealDisk, &file, &source, &stop)
+            let written = snapshot_file::write(&file::disk::RealDisk, &file, &source, &stop)?;
+            Ok(written.0)
         };
         self.inner.workers.run(job).await
     }
@@ -218,8 +217,14 @@ impl Store {
         let undecodable = self.inner.shared.undecodable.lock();
         let entries = undecodable.iter();
         entries
-            .map(|(key, reason)| (key.clone(), reason.clone()))
+            .map(|(key, undecodable)| (key.clone(), undecodable.reason.clone()))
             .collect()
+    }
+
+    /// Fails if the engine has a value of this key that the codec cannot decode. Without a record such a key looks absent,
+    /// and is not.
+    pub fn check_decodable(&self, key: &[u8]) -> Result<(), Error> {
+        self.inner.shared.check_decodable(key)
     }
 
     /// The current metrics.
@@ -234,13 +239,9 @@ impl Store {
     }
 
     async fn commit_sealed(&self, sealer: &dyn ValueTransformer, mut txn: Txn) -> Result<TxnResponse, Error> {
-        let sealed = value_transformer::seal(sealer, &mut txn)?;
+        value_transformer::seal(sealer, &mut txn)?;
         txn.validate(self.inner.shared.config.max_txn_bytes)?;
-        let committed = self.inner.commit_path.commit(txn).await?;
-        for (key, sealed) in &sealed {
-            sealer.record(key, sealed.as_deref());
-        }
-        Ok(committed)
+        self.inner.commit_path.commit(txn).await
     }
 
     fn in_memory(config: Config, head: Arc<Head>) -> Store {

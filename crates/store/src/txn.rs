@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use bytes::Bytes;
 
 use crate::index::Index;
-use crate::{Attachment, Error, Millis, Record, Revision};
+use crate::{Attachment, Error, Millis, Record, Revision, SealedValue};
 
 /// Compares and operations that take effect together or not at all. All operations share one revision.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +71,8 @@ pub struct Put {
     pub expires: Option<Millis>,
     /// In-memory data attached to the value.
     pub attachment: Attachment,
-    /// What is stored in files instead of the value; set by the store, by its [`crate::ValueTransformer`].
-    pub sealed: Option<Bytes>,
+    /// What is stored instead of the value; set by the store, by its [`crate::ValueTransformer`].
+    pub sealed: Option<SealedValue>,
 }
 
 /// Result of a committed transaction.
@@ -171,7 +171,7 @@ impl Compare {
 impl Put {
     /// What is stored in files.
     pub(crate) fn stored_value(&self) -> &Bytes {
-        self.sealed.as_ref().unwrap_or(&self.value)
+        self.sealed.as_ref().map_or(&self.value, |sealed| &sealed.bytes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`ValueCodec`]: translation between the store's map and the keys and values that an engine stores.
 //!
 //! The map holds values with the revision stamped into them. A remote engine may be shared with other programs, and then
-//! holds what they expect: keys under a prefix, values in a storage encoding without the revision, perhaps encrypted. The
+//! holds what they expect: keys under a prefix, values in a storage encoding without the revision. The
 //! codec is the only component that knows both. It is pure: it does no I/O, and the same stored bytes decode to the same value on every
 //! server.
 

@@ -1,5 +1,5 @@
 //! [`ValueTransformer`]: encryption of values where they are stored. The map has plain values; the files of a store, and
-//! what a codec writes to a remote engine, have sealed ones.
+//! what a remote engine stores, have sealed ones.
 
 use std::fmt::Debug;
 
@@ -14,35 +14,59 @@ pub trait ValueTransformer: Debug + Send + Sync {
 
     /// The sealed form of a value; `None` if the value is stored as it is. `authenticated` is bound to the sealed value: it
     /// can only be opened with the same. An error rejects the transaction.
-    fn seal(&self, key: &[u8], authenticated: &[u8], value: &[u8]) -> Result<Option<Bytes>, Error>;
+    fn seal(&self, key: &[u8], authenticated: &[u8], value: &[u8]) -> Result<Option<SealedValue>, Error>;
 
     /// Reverts [`ValueTransformer::seal`]. Returns a value that is not sealed as it is.
-    fn open(&self, key: &[u8], authenticated: &[u8], value: Bytes) -> Result<Bytes, Error>;
+    fn open(&self, key: &[u8], authenticated: &[u8], value: Bytes) -> Result<OpenedValue, Error>;
 
-    /// Records that the value of a key is now stored in this form, for [`ValueTransformer::is_stale`]. `None` is a value that
-    /// is not sealed.
-    fn record(&self, key: &[u8], sealed: Option<&[u8]>);
-
-    /// Whether the stored value of a key is not as [`ValueTransformer::seal`] would seal it now, so that it should be
+    /// What [`ValueTransformer::seal`] would seal the value of a key with now. A value that was sealed otherwise should be
     /// written again even if it has not changed.
-    fn is_stale(&self, key: &[u8]) -> bool;
+    fn current_seal(&self, key: &[u8]) -> SealId;
 }
 
-/// Seals the values of a transaction for the files of a store. Returns the keys, with the sealed values.
-pub(crate) fn seal(transformer: &dyn ValueTransformer, txn: &mut Txn) -> Result<Vec<SealedKey>, Error> {
-    let mut sealed = Vec::with_capacity(txn.ops.len());
+/// Number of the provider and key that sealed a value, the same for all servers and at all times. The store has it in the
+/// record of the value, so that it always describes the stored bytes of that version. The default is that of values that
+/// are stored as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SealId(u64);
+
+/// A value as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedValue {
+    /// The sealed bytes.
+    pub bytes: Bytes,
+    /// What sealed them.
+    pub seal: SealId,
+}
+
+/// A value as it was before it was sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedValue {
+    /// The plain bytes.
+    pub bytes: Bytes,
+    /// What had sealed them.
+    pub seal: SealId,
+}
+
+impl SealId {
+    /// Of values that are stored as they are.
+    pub const NONE: SealId = SealId(0);
+
+    /// The seal with this number, which is not zero.
+    pub fn new(number: u64) -> SealId {
+        SealId(number.max(1))
+    }
+}
+
+/// Seals the values of a transaction for the files of a store.
+pub(crate) fn seal(transformer: &dyn ValueTransformer, txn: &mut Txn) -> Result<(), Error> {
     for op in &mut txn.ops {
-        match op {
-            Op::Put(put) => {
-                put.sealed = transformer.seal(&put.key, &put.key, &put.value)?;
-                sealed.push((put.key.clone(), put.sealed.clone()));
-            }
-            // There is nothing left to be stale.
-            Op::Delete { key } => sealed.push((key.clone(), None)),
+        if let Op::Put(put) = op {
+            put.sealed = transformer.seal(&put.key, &put.key, &put.value)?;
         }
     }
-    Ok(sealed)
+    Ok(())
 }
 
-/// A key and the sealed form of its value; `None` if it is stored as it is.
-pub(crate) type SealedKey = (Bytes, Option<Bytes>);
+#[cfg(test)]
+mod tests;

@@ -151,8 +151,7 @@ async fn open(
 
 async fn open_etcd(args: &Copy, servers: &[String], mut config: Config) -> Result<Store> {
     let kinds = setpoint_kinds::builtin();
-    let transformer = config.transformer.clone();
-    config.codec = Arc::new(EtcdLayout::new(&args.etcd_prefix, &kinds, transformer));
+    config.codec = Arc::new(EtcdLayout::new(&args.etcd_prefix, &kinds));
     let tls = TlsFiles {
         authority: args.etcd_cafile.clone(),
         certificate: args.etcd_certfile.clone(),

@@ -10,15 +10,19 @@ use parking_lot::Mutex;
 use prost::Message;
 
 use setpoint_api::Clock;
+use setpoint_store::SealId;
 
 use super::data_key::{DataKey, SEED_BYTES};
 use super::messages::{DecryptRequest, EncryptedObject, SEED, StatusResponse, check_key_id};
 use super::service::KmsService;
 use crate::cipher::random;
-use crate::provider::Fingerprint;
+use crate::provider::{WithSeal, digest, seal_id};
 
 /// How long a seed may seal after the plugin was last healthy.
 const WRITE_TTL: Duration = Duration::from_secs(3 * 60);
+
+/// How long the plugin is not called again for a key that it has failed to decrypt.
+const DECRYPT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Decrypted sources that are kept; upstream keeps them for a day. There are about as many as starts of servers.
 const MAX_SOURCES: usize = 10_000;
@@ -31,13 +35,24 @@ pub(crate) struct KmsProvider {
     service: Box<dyn KmsService>,
     clock: Arc<dyn Clock>,
     write_key: ArcSwapOption<WriteKey>,
-    /// The decrypted keys, by their encrypted form.
-    sources: Mutex<HashMap<Vec<u8>, Arc<DataKey>>>,
+    /// The keys that the plugin has decrypted, or failed to, by the hash of their encrypted form.
+    sources: Mutex<HashMap<SourceId, Source>>,
     /// The result of the last probe.
     health: Mutex<Result<(), String>>,
     /// The version that the plugin reported first; it must not change.
     version: Mutex<String>,
 }
+
+/// A key that was sent to the plugin.
+#[derive(Debug, Clone)]
+enum Source {
+    /// The plugin has decrypted it.
+    Key(Arc<DataKey>),
+    /// The plugin has failed. Until this time it is not called again: many values may have this key.
+    Failed { error: String, until: Timestamp },
+}
+
+type SourceId = [u8; 32];
 
 /// The key that seals.
 #[derive(Debug)]
@@ -72,15 +87,14 @@ impl KmsProvider {
         self.health.lock().clone()
     }
 
-    /// The fingerprint of values that are sealed now.
-    pub(crate) fn write_fingerprint(&self) -> Fingerprint {
+    /// What seals values now.
+    pub(crate) fn current_seal(&self) -> SealId {
         let write_key = self.write_key.load();
-        write_key.as_ref().map_or(Fingerprint::default(), |write_key| {
-            self.fingerprint(&write_key.template)
-        })
+        let write_key = write_key.as_ref();
+        write_key.map_or(SealId::NONE, |write_key| self.seal_of(&write_key.template))
     }
 
-    pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<WithSeal, String> {
         let write_key = self.write_key.load();
         let write_key = write_key.as_ref().ok_or("got unexpected nil transformer")?;
         let now = self.clock.now();
@@ -95,16 +109,16 @@ impl KmsProvider {
             ..write_key.template.clone()
         };
         object.check()?;
-        Ok(object.encode_to_vec())
+        Ok((object.encode_to_vec(), self.seal_of(&object)))
     }
 
     /// Opens a value. Calls the plugin, and blocks, if the value's key is new to this process.
-    pub(crate) fn open(&self, sealed: &[u8], authenticated: &[u8]) -> Result<(Vec<u8>, Fingerprint), String> {
+    pub(crate) fn open(&self, sealed: &[u8], authenticated: &[u8]) -> Result<WithSeal, String> {
         let object = EncryptedObject::decode(sealed).map_err(|error| error.to_string())?;
         object.check()?;
         let key = self.source(&object)?;
         let value = key.decrypt(&object.encrypted_data, authenticated)?;
-        Ok((value, self.fingerprint(&object)))
+        Ok((value, self.seal_of(&object)))
     }
 
     /// Requests the plugin's status, and has it encrypt a new seed if its key has changed.
@@ -182,7 +196,7 @@ impl KmsProvider {
         };
         template.check_source()?;
         let key = Arc::new(DataKey::new(&seed, SEED)?);
-        self.remember(&template, key.clone());
+        self.remember(&template, Source::Key(key.clone()));
         Ok(WriteKey {
             key,
             template,
@@ -192,9 +206,25 @@ impl KmsProvider {
 
     /// The decrypted key of an object.
     fn source(&self, object: &EncryptedObject) -> Result<Arc<DataKey>, String> {
-        if let Some(known) = self.sources.lock().get(&source_id(object)) {
-            return Ok(known.clone());
+        match self.sources.lock().get(&source_id(object)).cloned() {
+            Some(Source::Key(key)) => return Ok(key),
+            Some(Source::Failed { error, until }) if self.clock.now() < until => return Err(error),
+            _ => {}
         }
+        let decrypted = self.decrypt(object).inspect_err(|error| {
+            let failed = Source::Failed {
+                error: error.clone(),
+                until: self.clock.now() + DECRYPT_PAUSE,
+            };
+            self.remember(object, failed);
+        });
+        let key = decrypted?;
+        self.remember(object, Source::Key(key.clone()));
+        Ok(key)
+    }
+
+    /// Has the plugin decrypt the key of an object.
+    fn decrypt(&self, object: &EncryptedObject) -> Result<Arc<DataKey>, String> {
         let decrypted = self.service.decrypt(DecryptRequest {
             ciphertext: object.encrypted_dek_source.clone(),
             uid: uuid::Uuid::new_v4().to_string(),
@@ -202,41 +232,37 @@ impl KmsProvider {
             annotations: object.annotations.clone(),
         });
         let source = decrypted.map_err(|error| format!("failed to decrypt DEK, error: {error}"))?;
-        let key = Arc::new(DataKey::new(&source, object.encrypted_dek_source_type)?);
-        self.remember(object, key.clone());
-        Ok(key)
+        DataKey::new(&source, object.encrypted_dek_source_type).map(Arc::new)
     }
 
-    fn remember(&self, object: &EncryptedObject, key: Arc<DataKey>) {
+    fn remember(&self, object: &EncryptedObject, source: Source) {
         let mut sources = self.sources.lock();
         if sources.len() >= MAX_SOURCES {
             sources.clear();
         }
-        sources.insert(source_id(object), key);
+        sources.insert(source_id(object), source);
     }
 
-    fn fingerprint(&self, object: &EncryptedObject) -> Fingerprint {
+    fn seal_of(&self, object: &EncryptedObject) -> SealId {
         let source_type = object.encrypted_dek_source_type.to_le_bytes();
-        Fingerprint::of(&[self.prefix.as_bytes(), object.key_id.as_bytes(), &source_type])
+        seal_id(&[self.prefix.as_bytes(), object.key_id.as_bytes(), &source_type])
     }
 }
 
-/// Everything of an object that determines its key, in an unambiguous form.
-fn source_id(object: &EncryptedObject) -> Vec<u8> {
+/// The hash of everything of an object that determines its key; the annotations alone may have 32 kB.
+fn source_id(object: &EncryptedObject) -> SourceId {
+    let source_type = object.encrypted_dek_source_type.to_le_bytes();
     let mut annotations: Vec<_> = object.annotations.iter().collect();
     annotations.sort();
-    let mut id = object.encrypted_dek_source_type.to_le_bytes().to_vec();
     let annotations = annotations
         .into_iter()
         .flat_map(|(key, value)| [key.as_bytes(), value.as_slice()]);
-    for part in [object.encrypted_dek_source.as_slice(), object.key_id.as_bytes()]
-        .into_iter()
-        .chain(annotations)
-    {
-        id.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        id.extend_from_slice(part);
-    }
-    id
+    let parts = [
+        &source_type[..],
+        object.encrypted_dek_source.as_slice(),
+        object.key_id.as_bytes(),
+    ];
+    digest(&parts.into_iter().chain(annotations).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn the_etcd_engine_keeps_the_contract_on_three_members() {
 }
 
 fn check_contract(open: &dyn Fn(Config) -> Store) {
-    for (name, check) in conformance::ALL {
+    for (name, check) in conformance::ALL.iter().chain(conformance::SEALING) {
         println!("{name}");
         check(open);
     }

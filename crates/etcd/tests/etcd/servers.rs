@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use setpoint_store::conformance::ManualClock;
+use setpoint_store::conformance::{Inverter, ManualClock};
 use setpoint_store::{
-    Compare, Config, DecodedValue, Error, Op, PlainCodec, Put, Revision, StoredValue, Txn, ValueCodec,
+    Compare, Config, DecodedValue, Error, Op, PlainCodec, Put, Revision, Store, StoredValue, Txn, ValueCodec,
 };
 
 use crate::rig::{Etcd, contents, etcd_config, eventually, open, put, put_txn, wait};
@@ -263,4 +263,109 @@ fn a_watch_continues_at_a_server_that_has_started_since() {
     assert_eq!(batch.events.len(), 2);
     let old = restarted.snapshot_at(known).unwrap();
     assert_eq!(old.get(b"a").unwrap().value, "2");
+}
+
+/// A store on etcd whose values are sealed.
+fn sealed_store(etcd: &Etcd, inverter: &Arc<Inverter>, prefix: &Bytes) -> Store {
+    etcd.store(inverter.config(), prefix.clone())
+}
+
+#[test]
+fn a_value_that_another_server_sealed_with_another_key_is_stale() {
+    let Some(etcd) = Etcd::start(&[]) else { return };
+    let prefix = etcd.new_prefix();
+    let old = sealed_store(&etcd, &Inverter::new(&[1]), &prefix);
+    let new = sealed_store(&etcd, &Inverter::new(&[2, 1]), &prefix);
+    put(&new, "secret/a", "1");
+    assert!(!new.is_stale(b"secret/a"));
+    let stranger = sealed_store(&etcd, &Inverter::new(&[1, 2]), &prefix);
+    put(&stranger, "secret/a", "2");
+    wait(new.confirm()).unwrap();
+    assert_eq!(contents(&new), "secret/a=2");
+    assert!(new.is_stale(b"secret/a"));
+    assert!(!old.is_stale(b"secret/a"));
+}
+
+/// The key, or the plugin that has it, is missing while the values arrive.
+#[test]
+fn values_that_could_not_be_decrypted_are_served_once_they_can_be() {
+    let Some(etcd) = Etcd::start(&[]) else { return };
+    let prefix = etcd.new_prefix();
+    let writer = sealed_store(&etcd, &Inverter::new(&[1]), &prefix);
+    put(&writer, "secret/before", "1");
+    let inverter = Inverter::new(&[2]);
+    let reader = sealed_store(&etcd, &inverter, &prefix);
+    put(&writer, "secret/after", "1");
+    put(&writer, "plain", "1");
+    wait(reader.confirm()).unwrap();
+    assert_eq!(contents(&reader), "plain=1");
+    assert_eq!(reader.undecodable_keys().len(), 2);
+    // They are not absent.
+    for key in ["secret/before", "secret/after"] {
+        let error = reader.check_decodable(key.as_bytes()).unwrap_err();
+        assert!(error.to_string().ends_with("no key 1"), "{error}");
+    }
+    reader.check_decodable(b"secret/other").unwrap();
+    assert_eq!(wait(reader.maintain()).unwrap().decoded, 0);
+
+    let mut watcher = reader.watch(b"", reader.revision()).unwrap();
+    inverter.set_keys(&[2, 1]);
+    assert_eq!(wait(reader.maintain()).unwrap().decoded, 2);
+    wait(reader.confirm()).unwrap();
+    assert_eq!(contents(&reader), "plain=1 secret/after=1 secret/before=1");
+    assert!(reader.undecodable_keys().is_empty());
+    let mut seen = Vec::new();
+    while let Some(batch) = watcher.try_next().unwrap() {
+        seen.extend(
+            batch
+                .events
+                .into_iter()
+                .map(|event| event.new.unwrap().key.clone()),
+        );
+    }
+    assert_eq!(seen, ["secret/after", "secret/before"]);
+    // The server that wrote them sees the same.
+    wait(writer.confirm()).unwrap();
+    assert_eq!(contents(&writer), contents(&reader));
+    let modified = |store: &Store| store.snapshot().get(b"secret/after").unwrap().modified;
+    assert_eq!(modified(&writer), modified(&reader));
+    assert_eq!(wait(reader.maintain()).unwrap().decoded, 0);
+}
+
+#[test]
+fn a_value_that_cannot_be_decrypted_is_not_taken_for_a_current_one() {
+    let Some(etcd) = Etcd::start(&[]) else { return };
+    let prefix = etcd.new_prefix();
+    let reader = sealed_store(&etcd, &Inverter::new(&[2]), &prefix);
+    put(&reader, "secret/a", "1");
+    let writer = sealed_store(&etcd, &Inverter::new(&[1, 2]), &prefix);
+    put(&writer, "secret/a", "2");
+    wait(reader.confirm()).unwrap();
+    assert_eq!(contents(&reader), "secret/a=1");
+    assert!(reader.is_stale(b"secret/a"));
+}
+
+/// A value that is served again keeps its expiry.
+#[test]
+fn an_expiring_value_that_could_not_be_decrypted_still_expires() {
+    let Some(etcd) = Etcd::start(&[]) else { return };
+    let prefix = etcd.new_prefix();
+    let writer = sealed_store(&etcd, &Inverter::new(&[1]), &prefix);
+    let expiring = Put {
+        key: Bytes::from_static(b"secret/short"),
+        expires: Some(3000),
+        ..Put::default()
+    };
+    let txn = Txn {
+        compares: vec![],
+        ops: vec![Op::Put(expiring)],
+    };
+    wait(writer.commit(txn)).unwrap();
+    let inverter = Inverter::new(&[2]);
+    let reader = sealed_store(&etcd, &inverter, &prefix);
+    inverter.set_keys(&[1]);
+    assert_eq!(wait(reader.maintain()).unwrap().decoded, 1);
+    wait(reader.confirm()).unwrap();
+    assert_eq!(contents(&reader), "secret/short=");
+    eventually("the key has expired", || contents(&reader).is_empty());
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use setpoint_codec::protobuf::builtin;
 use setpoint_registry::{EtcdLayout, etcd_layout};
-use setpoint_store::{Attachment, Record, Revision, ValueCodec};
+use setpoint_store::{Attachment, Record, Revision, SealId, ValueCodec};
 
 use super::Target;
 use crate::corpus;
@@ -29,7 +29,7 @@ const KEYS: [&[u8]; 6] = [
 ];
 
 static LAYOUT: LazyLock<EtcdLayout> =
-    LazyLock::new(|| EtcdLayout::new(etcd_layout::DEFAULT_PREFIX, &setpoint_kinds::builtin(), None));
+    LazyLock::new(|| EtcdLayout::new(etcd_layout::DEFAULT_PREFIX, &setpoint_kinds::builtin()));
 
 fn seeds() -> Vec<Vec<u8>> {
     let objects = corpus::files("json");
@@ -55,6 +55,7 @@ fn run(bytes: &[u8]) {
         version: 1,
         expires: None,
         attachment: Attachment::default(),
+        seal: SealId::NONE,
     };
     let Ok(stored) = LAYOUT.encode(&etcd_layout::put_again(&record)) else {
         panic!("decoded and not encoded: {}", decoded.value.escape_ascii());

@@ -12,13 +12,9 @@ mod keys;
 mod server_leases;
 mod values;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
-use setpoint_store::{
-    Attachment, DecodedValue, Error, Put, Record, Revision, StoredValue, ValueCodec, ValueTransformer,
-};
+use setpoint_store::{Attachment, DecodedValue, Error, Put, Record, Revision, StoredValue, ValueCodec};
 use setpoint_strategy::Kinds;
 
 use crate::stored_object;
@@ -33,33 +29,14 @@ pub const DEFAULT_PREFIX: &str = "/registry";
 pub struct EtcdLayout {
     keys: KeyLayout,
     values: ValueLayout,
-    transformer: Option<Arc<dyn ValueTransformer>>,
 }
 
 impl EtcdLayout {
-    /// The layout under `prefix`, for these built-in kinds and for all custom kinds. The transformer encrypts values, bound
-    /// to their keys in etcd.
-    pub fn new(prefix: &str, kinds: &Kinds, transformer: Option<Arc<dyn ValueTransformer>>) -> Self {
+    /// The layout under `prefix`, for these built-in kinds and for all custom kinds.
+    pub fn new(prefix: &str, kinds: &Kinds) -> Self {
         Self {
             keys: KeyLayout::new(prefix, kinds),
             values: ValueLayout::new(kinds),
-            transformer,
-        }
-    }
-
-    fn seal(&self, map_key: &[u8], stored_key: &[u8], value: Vec<u8>) -> Result<Bytes, Error> {
-        let Some(transformer) = &self.transformer else {
-            return Ok(Bytes::from(value));
-        };
-        let sealed = transformer.seal(map_key, stored_key, &value)?;
-        transformer.record(map_key, sealed.as_deref());
-        Ok(sealed.unwrap_or_else(|| Bytes::from(value)))
-    }
-
-    fn open(&self, map_key: &[u8], stored_key: &[u8], value: Bytes) -> Result<Bytes, Error> {
-        match &self.transformer {
-            Some(transformer) => transformer.open(map_key, stored_key, value),
-            None => Ok(value),
         }
     }
 }
@@ -83,7 +60,7 @@ impl ValueCodec for EtcdLayout {
         let value = self.values.encode(put);
         let value = value.map_err(|reason| undecodable(&put.key, &reason))?;
         Ok(StoredValue {
-            value: self.seal(&put.key, &key, value)?,
+            value: Bytes::from(value),
             key,
         })
     }
@@ -92,7 +69,6 @@ impl ValueCodec for EtcdLayout {
         let key = self
             .map_key(stored_key)
             .ok_or_else(|| undecodable(stored_key, "not the key of an object"))?;
-        let value = self.open(&key, stored_key, value)?;
         let json = self.values.decode(&key, &value, revision);
         Ok(DecodedValue {
             value: Bytes::from(json.map_err(|reason| undecodable(stored_key, &reason))?),
@@ -123,74 +99,25 @@ fn undecodable(key: &[u8], reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-
     use super::*;
 
-    /// Puts the authenticated data in front of a value.
-    #[derive(Debug, Default)]
-    struct Labeler {
-        recorded: Mutex<Vec<(Vec<u8>, bool)>>,
-    }
-
-    impl ValueTransformer for Labeler {
-        fn is_active(&self) -> bool {
-            true
-        }
-
-        fn seal(&self, key: &[u8], authenticated: &[u8], value: &[u8]) -> Result<Option<Bytes>, Error> {
-            let is_sealed = key.starts_with(b"/registry/nodes/");
-            Ok(is_sealed.then(|| Bytes::from([authenticated, b":", value].concat())))
-        }
-
-        fn open(&self, _key: &[u8], authenticated: &[u8], value: Bytes) -> Result<Bytes, Error> {
-            let opened = value.strip_prefix(&[authenticated, b":"].concat()[..]);
-            Ok(opened.map_or(value.clone(), Bytes::copy_from_slice))
-        }
-
-        fn record(&self, key: &[u8], sealed: Option<&[u8]>) {
-            self.recorded.lock().push((key.to_vec(), sealed.is_some()));
-        }
-
-        fn is_stale(&self, _key: &[u8]) -> bool {
-            false
-        }
-    }
-
-    fn put(key: &'static str, kind: &str) -> Put {
-        let json = format!(
-            r#"{{"kind":"{kind}","apiVersion":"v1","metadata":{{"name":"a","resourceVersion":""}}}}"#
-        );
-        let stamp = json.find(r#"""}"#).map(|at| at as u32 + 1);
-        Put {
-            key: Bytes::from_static(key.as_bytes()),
-            value: Bytes::from(json),
-            stamp,
-            ..Put::default()
-        }
-    }
-
     #[test]
-    fn values_are_sealed_with_their_keys_in_etcd() {
-        let labeler = Arc::new(Labeler::default());
-        let layout = EtcdLayout::new(DEFAULT_PREFIX, &setpoint_kinds::builtin(), Some(labeler.clone()));
-        let sealed = layout.encode(&put("/registry/nodes/a", "Node")).unwrap();
-        assert!(sealed.value.starts_with(b"/registry/minions/a:k8s\0"));
-        let opened = layout
-            .decode(&sealed.key, sealed.value, Revision::new(7))
+    fn an_object_is_stored_under_its_key_in_etcd_and_read_from_there() {
+        let layout = EtcdLayout::new(DEFAULT_PREFIX, &setpoint_kinds::builtin());
+        let json = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","resourceVersion":""}}"#;
+        let put = Put {
+            key: Bytes::from_static(b"/registry/nodes/a"),
+            value: Bytes::from_static(json.as_bytes()),
+            stamp: json.find(r#"""}"#).map(|at| at as u32 + 1),
+            ..Put::default()
+        };
+        let stored = layout.encode(&put).unwrap();
+        assert_eq!(stored.key, "/registry/minions/a");
+        assert!(stored.value.starts_with(b"k8s\0"));
+        let decoded = layout
+            .decode(&stored.key, stored.value, Revision::new(7))
             .unwrap();
-        assert_eq!(opened.key, "/registry/nodes/a");
-        assert!(opened.value.starts_with(br#"{"kind":"Node","#));
-        let plain = layout
-            .encode(&put("/registry/namespaces/a", "Namespace"))
-            .unwrap();
-        assert!(plain.value.starts_with(b"k8s\0"));
-        assert_eq!(
-            *labeler.recorded.lock(),
-            [
-                (b"/registry/nodes/a".to_vec(), true),
-                (b"/registry/namespaces/a".to_vec(), false)
-            ]
-        );
+        assert_eq!(decoded.key, "/registry/nodes/a");
+        assert!(decoded.value.starts_with(br#"{"kind":"Node","#));
     }
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use setpoint_api::GroupResource;
 use setpoint_schema::Tree;
-use setpoint_store::{Error, StoredValue};
+use setpoint_store::{Error, StoredValue, ValueTransformer};
 
 use super::{EtcdLayout, undecodable, values};
 use crate::key;
@@ -29,25 +29,24 @@ impl EtcdLayout {
         Bytes::from(format!("{}{address}", self.server_lease_prefix()))
     }
 
-    /// The lease of the server with this address. Its value is this object of a built-in kind.
+    /// The lease of the server with this address. Its value is this object of a built-in kind, sealed by `transformer`.
     pub fn server_lease(
         &self,
         address: IpAddr,
         (resource, object): (&GroupResource, Tree),
+        transformer: Option<&dyn ValueTransformer>,
     ) -> Result<StoredValue, Error> {
         let key = self.server_lease_key(address);
         let kind = self.values.find_stored(&resource.to_string());
         let kind = kind.ok_or_else(|| undecodable(&key, "its kind is not served"))?;
         let value = values::encode_tree(&**kind, object).map_err(|reason| undecodable(&key, &reason))?;
-        let sealed = match &self.transformer {
-            Some(transformer) => {
-                let map_key = format!("{}{RESOURCE}/{address}", key::ROOT);
-                transformer.seal(map_key.as_bytes(), &key, &value)?
-            }
+        let map_key = format!("{}{RESOURCE}/{address}", key::ROOT);
+        let sealed = match transformer {
+            Some(transformer) => transformer.seal(map_key.as_bytes(), &key, &value)?,
             None => None,
         };
         Ok(StoredValue {
-            value: sealed.unwrap_or_else(|| Bytes::from(value)),
+            value: sealed.map_or_else(|| Bytes::from(value), |sealed| sealed.bytes),
             key,
         })
     }
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     fn layout() -> EtcdLayout {
-        EtcdLayout::new(DEFAULT_PREFIX, &setpoint_kinds::builtin(), None)
+        EtcdLayout::new(DEFAULT_PREFIX, &setpoint_kinds::builtin())
     }
 
     /// The bytes as kube-apiserver encodes them: the envelope of a v1 Endpoints, its metadata with the generation, one
@@ -75,7 +74,7 @@ mod tests {
         let address = "192.0.2.2".parse().unwrap();
         let (gvr, object) = setpoint_kinds::bootstrap::server_objects::server_lease(address, 3);
         let lease = layout()
-            .server_lease(address, (&gvr.group_resource(), object))
+            .server_lease(address, (&gvr.group_resource(), object), None)
             .unwrap();
         assert_eq!(lease.key, "/registry/masterleases/192.0.2.2");
         let expected: &[u8] = b"k8s\0\n\x0f\n\x02v1\x12\tEndpoints\x12#\

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use setpoint_etcd::{Credentials, EtcdConfig, TlsFiles};
 use setpoint_registry::EtcdLayout;
-use setpoint_store::{Config, Store, ValueTransformer};
+use setpoint_store::{Config, Store};
 use setpoint_strategy::Kinds;
 
 use crate::args::EtcdFlags;
@@ -14,7 +14,7 @@ use crate::args::EtcdFlags;
 pub(super) async fn open(flags: &EtcdFlags, config: Config, kinds: &Kinds) -> Result<Store> {
     let etcd = etcd_config(flags)?;
     let config = Config {
-        codec: Arc::new(layout(flags, kinds, config.transformer.clone())),
+        codec: Arc::new(layout(flags, kinds)),
         ..config
     };
     let servers = flags.etcd_servers.join(",");
@@ -23,12 +23,8 @@ pub(super) async fn open(flags: &EtcdFlags, config: Config, kinds: &Kinds) -> Re
 }
 
 /// The keys and values of these flags.
-pub(super) fn layout(
-    flags: &EtcdFlags,
-    kinds: &Kinds,
-    transformer: Option<Arc<dyn ValueTransformer>>,
-) -> EtcdLayout {
-    EtcdLayout::new(&flags.etcd_prefix, kinds, transformer)
+pub(super) fn layout(flags: &EtcdFlags, kinds: &Kinds) -> EtcdLayout {
+    EtcdLayout::new(&flags.etcd_prefix, kinds)
 }
 
 pub(super) fn etcd_config(flags: &EtcdFlags) -> Result<EtcdConfig> {

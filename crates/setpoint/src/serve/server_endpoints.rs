@@ -27,6 +27,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct ServerEndpoints {
     leases: LeasedKeys,
     layout: EtcdLayout,
+    encryption: Arc<Encryption>,
     /// The advertised address and port of this server.
     server: (IpAddr, u16),
     registry: Arc<Registry>,
@@ -42,11 +43,12 @@ impl ServerEndpoints {
         registry: Arc<Registry>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let layout = etcd_store::layout(flags, kinds, Some(encryption.clone()));
+        let layout = etcd_store::layout(flags, kinds);
         let prefix = layout.server_lease_prefix().into();
         Ok(Self {
             leases: LeasedKeys::new(&etcd_store::etcd_config(flags)?, prefix, TTL),
             layout,
+            encryption: encryption.clone(),
             server,
             registry,
             clock,
@@ -83,9 +85,10 @@ impl ServerEndpoints {
 
     async fn renew(&self, generation: i64) -> Result<()> {
         let (gvr, object) = server_lease(self.server.0, generation);
+        let object = (&gvr.group_resource(), object);
         let lease = self
             .layout
-            .server_lease(self.server.0, (&gvr.group_resource(), object))?;
+            .server_lease(self.server.0, object, Some(&*self.encryption))?;
         self.leases.put(lease.key, lease.value).await?;
         let addresses = self.addresses().await?;
         // This server has just renewed its own lease: without any, something is wrong with the list.

@@ -4,6 +4,7 @@
 mod commit;
 mod fixtures;
 mod read;
+mod sealing;
 mod time;
 mod watch;
 
@@ -13,6 +14,7 @@ use std::sync::{
 };
 
 use crate::{Clock, Config, Store};
+pub use sealing::Inverter;
 
 /// Creates an empty store with the given configuration.
 pub type NewStore<'a> = &'a dyn Fn(Config) -> Store;
@@ -97,6 +99,27 @@ pub const EXPIRY: &[(&str, Check)] = &[
     ),
 ];
 
+/// The checks of an engine that stores sealed values.
+pub const SEALING: &[(&str, Check)] = &[
+    (
+        "a value that another key sealed is stale until it is written again",
+        sealing::another_key,
+    ),
+    (
+        "a write that is rejected leaves the value stale",
+        sealing::rejected_write,
+    ),
+    (
+        "a value is stale if the key changed while it was written",
+        sealing::key_changed_meanwhile,
+    ),
+    ("a deleted value is not stale", sealing::deleted),
+    (
+        "a value that cannot be sealed is not written",
+        sealing::unsealable,
+    ),
+];
+
 /// A clock that the test sets.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
@@ -139,11 +162,16 @@ mod tests {
     fn the_file_engine_keeps_the_contract() {
         let root = tempfile::tempdir().unwrap();
         let count = AtomicU64::new(0);
-        run(&|mut config| {
+        let make = |mut config: Config| {
             config.segment_bytes = 256 << 10;
             let dir = root.path().join(count.fetch_add(1, SeqCst).to_string());
             Store::open(&dir, config).unwrap()
-        });
+        };
+        run(&make);
+        for (name, check) in SEALING {
+            println!("{name}");
+            check(&make);
+        }
     }
 
     #[test]

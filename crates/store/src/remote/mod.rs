@@ -14,10 +14,11 @@
 //!
 //! What it must never do: acknowledge a write before the replica shows it, or guess the outcome of one.
 //!
-//! Start reading at [`RemoteLog`], then `propose.rs` and `replica.rs`.
+//! Start reading at [`RemoteLog`], then `propose.rs` and `replica.rs`; `retry.rs` is about values that cannot be decoded.
 
 pub(crate) mod propose;
 pub(crate) mod replica;
+mod retry;
 
 use std::{fmt::Debug, future::Future, pin::Pin, time::Duration};
 
@@ -92,6 +93,12 @@ pub enum RemoteOp {
     /// Remove a key, if it exists.
     Delete {
         /// The key to remove.
+        key: Bytes,
+    },
+    /// Write the value that a key has once more: it gets a new revision and keeps its expiry. A compare guarantees that
+    /// the key exists.
+    Touch {
+        /// The key to write.
         key: Bytes,
     },
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Compare, Error, Millis, Op, Record, RemoteFailure, Revision, Txn, TxnResponse,
+    Compare, Config, Error, Millis, Op, Record, RemoteFailure, Revision, Txn, TxnResponse,
     commit::Outcome,
     head::Head,
     remote::{
@@ -44,9 +44,9 @@ impl Proposer {
         }
     }
 
-    pub(crate) async fn commit(&self, txn: Txn) -> Outcome {
+    pub(crate) async fn commit(&self, mut txn: Txn) -> Outcome {
         self.check_open()?;
-        let proposal = self.encode(&txn)?;
+        let proposal = self.encode(&mut txn)?;
         let fills = self.replica.fills();
         let pending = self.register(&txn, &proposal);
         let proposed = self.remote.propose(proposal.clone()).await;
@@ -76,6 +76,12 @@ impl Proposer {
         self.remote.confirmed_revision().await
     }
 
+    /// Sends a transaction that is in the cluster's form.
+    pub(super) async fn propose(&self, txn: RemoteTxn) -> Result<RemoteOutcome, Error> {
+        self.check_open()?;
+        self.remote.propose(txn).await
+    }
+
     /// Drops the replica's history below `revision`. The cluster's own is compacted by its engine.
     pub(crate) fn compact(&self, revision: Revision) -> Result<Arc<Head>, Error> {
         self.check_open()?;
@@ -102,10 +108,10 @@ impl Proposer {
         }
     }
 
-    fn encode(&self, txn: &Txn) -> Result<RemoteTxn, Error> {
+    fn encode(&self, txn: &mut Txn) -> Result<RemoteTxn, Error> {
         let now = (self.shared.config.now)();
         let compares = txn.compares.iter().map(|compare| self.encode_compare(compare));
-        let ops = txn.ops.iter().map(|op| self.encode_op(op, now));
+        let ops = txn.ops.iter_mut().map(|op| self.encode_op(op, now));
         Ok(RemoteTxn {
             compares: compares.collect::<Result<_, _>>()?,
             ops: ops.collect::<Result<_, _>>()?,
@@ -124,11 +130,21 @@ impl Proposer {
         })
     }
 
-    fn encode_op(&self, op: &Op, now: Millis) -> Result<RemoteOp, Error> {
-        let codec = &self.shared.config.codec;
+    /// Encodes an operation. The put of a sealed value gets the sealed form.
+    fn encode_op(&self, op: &mut Op, now: Millis) -> Result<RemoteOp, Error> {
+        let Config {
+            codec, transformer, ..
+        } = &self.shared.config;
         Ok(match op {
             Op::Put(put) => {
-                let stored = codec.encode(put)?;
+                let mut stored = codec.encode(put)?;
+                if let Some(transformer) = transformer.as_ref().filter(|transformer| transformer.is_active())
+                {
+                    put.sealed = transformer.seal(&put.key, &stored.key, &stored.value)?;
+                    if let Some(sealed) = &put.sealed {
+                        stored.value = sealed.bytes.clone();
+                    }
+                }
                 let ttl = |expires: Millis| Duration::from_millis(expires.saturating_sub(now));
                 RemoteOp::Put {
                     key: stored.key,

@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
-    Error, Millis, Put, Record, Revision,
+    Config, Error, Millis, Put, Record, Revision, SealId,
     commit::publish,
     head::{Draft, Head},
     index::Index,
     remote::{RemoteChange, RemoteEntry},
-    shared::Shared,
+    shared::{Shared, UndecodableEntry},
 };
 
 /// Writer of a replicated store's head. One task of the engine calls it.
@@ -191,7 +191,7 @@ impl Replica {
         let head = self.shared.head();
         match head.index.find(&key) {
             Some(record) if record.modified == entry.modified => Ok(Some(record.clone())),
-            _ => self.decode(entry).map(|record| Some(Arc::new(record))),
+            _ => decode(&self.shared.config, entry).map(|record| Some(Arc::new(record))),
         }
     }
 
@@ -222,6 +222,8 @@ impl Replica {
             .iter()
             .filter_map(|entry| codec.map_key(&entry.key))
             .collect();
+        let is_listed = |key: &Bytes| codec.map_key(key).is_some_and(|key| listed.contains(&key));
+        self.shared.undecodable.lock().retain(|key, _| is_listed(key));
         let gone = draft
             .head()
             .index
@@ -276,34 +278,22 @@ impl Replica {
     /// The record of an entry; none if the key is no part of the map or the value cannot be decoded.
     fn decode_or_report(&self, entry: RemoteEntry) -> Option<Record> {
         self.shared.config.codec.map_key(&entry.key)?;
-        let stored_key = entry.key.clone();
-        match self.decode(entry) {
+        match decode(&self.shared.config, entry.clone()) {
             Ok(record) => {
-                self.shared.undecodable.lock().remove(&stored_key);
+                self.shared.undecodable.lock().remove(&entry.key);
                 Some(record)
             }
             Err(error) => {
                 tracing::error!(%error, "a stored value cannot be decoded; its last known value is served");
+                let reason = match error {
+                    Error::Undecodable { reason, .. } => reason,
+                    other => other.to_string(),
+                };
                 let mut undecodable = self.shared.undecodable.lock();
-                undecodable.insert(stored_key, error.to_string());
+                undecodable.insert(entry.key.clone(), UndecodableEntry { entry, reason });
                 None
             }
         }
-    }
-
-    fn decode(&self, entry: RemoteEntry) -> Result<Record, Error> {
-        let codec = &self.shared.config.codec;
-        let decoded = codec.decode(&entry.key, entry.value, entry.modified)?;
-        Ok(Record {
-            key: decoded.key,
-            value: decoded.value,
-            created: entry.created,
-            modified: entry.modified,
-            version: entry.version,
-            // The cluster deletes it, not this store's maintenance.
-            expires: None,
-            attachment: decoded.attachment,
-        })
     }
 
     /// Publishes the draft as the state at `revision`, and wakes the callers that waited for it.
@@ -328,6 +318,27 @@ impl PendingPut {
     pub(crate) fn record(&self) -> Option<Arc<Record>> {
         self.record.lock().clone()
     }
+}
+
+/// The record of an entry: its value is opened, then decoded.
+pub(super) fn decode(config: &Config, entry: RemoteEntry) -> Result<Record, Error> {
+    let (codec, mut value, mut seal) = (&config.codec, entry.value, SealId::NONE);
+    if let (Some(transformer), Some(key)) = (&config.transformer, codec.map_key(&entry.key)) {
+        let opened = transformer.open(&key, &entry.key, value)?;
+        (value, seal) = (opened.bytes, opened.seal);
+    }
+    let decoded = codec.decode(&entry.key, value, entry.modified)?;
+    Ok(Record {
+        key: decoded.key,
+        value: decoded.value,
+        created: entry.created,
+        modified: entry.modified,
+        version: entry.version,
+        // The cluster deletes it, not this store's maintenance.
+        expires: None,
+        attachment: decoded.attachment,
+        seal,
+    })
 }
 
 /// The record of a put of this process, with the numbers that the cluster assigned.

@@ -19,6 +19,7 @@ fn record(key: &[u8], version: u64) -> Arc<Record> {
         version,
         expires: None,
         attachment: crate::Attachment::default(),
+        seal: crate::SealId::NONE,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::{
         disk::Disk,
         layout,
         lock::DirLock,
-        snapshot_file::{self, Source},
+        snapshot_file::{self, ResealedKeys, Source},
     },
     workers::StopFlag,
 };
@@ -53,9 +53,13 @@ impl Compactor {
         free.ok().map(|_| CompactionPermit(self.busy.clone()))
     }
 
-    pub(crate) fn write_snapshot_file(&self, source: &Source<'_>, stop: &StopFlag) -> Result<(), Error> {
+    pub(crate) fn write_snapshot_file(
+        &self,
+        source: &Source<'_>,
+        stop: &StopFlag,
+    ) -> Result<ResealedKeys, Error> {
         let path = layout::snapshot_file(&self.dir, source.snapshot.revision());
-        snapshot_file::write(&*self.disk, &path, source, stop).map(drop)
+        snapshot_file::write(&*self.disk, &path, source, stop).map(|(_, resealed)| resealed)
     }
 
     /// Recycles or removes released segments, oldest first, and removes the snapshot files before `revision`.

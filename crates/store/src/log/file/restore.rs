@@ -48,7 +48,7 @@ fn write(dir: &Path, revision: Revision, snapshot: &Snapshot) -> Result<BackupRe
         snapshot,
         transformer: None,
     };
-    snapshot_file::write(&RealDisk, &path, &source, &StopFlag::default())
+    snapshot_file::write(&RealDisk, &path, &source, &StopFlag::default()).map(|(report, _)| report)
 }
 
 fn check_empty(dir: &Path) -> Result<(), Error> {

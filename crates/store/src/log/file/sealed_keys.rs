@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{Config, Error, HistoryLimits, Op, Record, ValueTransformer, index::Index};
+use crate::{Config, Error, HistoryLimits, Op, Record, SealId, SealedValue, ValueTransformer, index::Index};
 
 /// How recovery treats the history and the values.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +43,12 @@ impl SealedKeys {
         for op in ops {
             match op {
                 Op::Put(put) => match transformer.open(&put.key, &put.key, put.value.clone()) {
-                    Ok(value) => {
-                        put.value = value;
+                    Ok(opened) => {
+                        let bytes = std::mem::replace(&mut put.value, opened.bytes);
+                        put.sealed = Some(SealedValue {
+                            bytes,
+                            seal: opened.seal,
+                        });
                         self.0.remove(&put.key);
                     }
                     Err(error) => {
@@ -70,11 +74,12 @@ impl SealedKeys {
             .iter()
             .map(
                 |record| match transformer.open(&record.key, &record.key, record.value.clone()) {
-                    Ok(value) if value == record.value => record.clone(),
-                    Ok(value) => {
+                    Ok(opened) if opened.seal == SealId::NONE => record.clone(),
+                    Ok(opened) => {
                         is_changed = true;
                         Arc::new(Record {
-                            value,
+                            value: opened.bytes,
+                            seal: opened.seal,
                             ..Record::clone(record)
                         })
                     }

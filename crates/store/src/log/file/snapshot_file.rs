@@ -8,10 +8,13 @@ mod read;
 
 pub(crate) use read::read;
 
+use std::collections::HashMap;
 use std::path::Path;
 
+use bytes::Bytes;
+
 use crate::{
-    Error, Record, Revision, Snapshot, ValueTransformer,
+    Error, Record, Revision, SealId, Snapshot, ValueTransformer,
     log::file::{
         disk::{Disk, DiskFile, Mode, write_whole},
         layout,
@@ -55,6 +58,9 @@ pub(crate) struct Source<'a> {
     pub(crate) transformer: Option<&'a dyn ValueTransformer>,
 }
 
+/// The keys whose values a snapshot file has sealed otherwise than their records report, with the version and the seal.
+pub(crate) type ResealedKeys = HashMap<Bytes, (Revision, SealId)>;
+
 /// Snapshot file under construction.
 #[derive(Debug)]
 struct Writer<'a> {
@@ -63,6 +69,7 @@ struct Writer<'a> {
     offset: u64,
     synced: u64,
     blocks: u64,
+    resealed: ResealedKeys,
 }
 
 /// Writes the snapshot of `source` to `path` and makes it durable.
@@ -71,7 +78,7 @@ pub(crate) fn write(
     path: &Path,
     source: &Source<'_>,
     stop: &StopFlag,
-) -> Result<BackupReport, Error> {
+) -> Result<(BackupReport, ResealedKeys), Error> {
     let snapshot = source.snapshot;
     let unfinished = layout::unfinished(path);
     let written = write_unfinished(disk, &unfinished, source, stop);
@@ -83,24 +90,25 @@ pub(crate) fn write(
         // On a full disk the space is needed; a file that cannot be removed now is removed at the next start.
         disk.remove(&unfinished).ok();
     }
-    let bytes = written?;
+    let (bytes, resealed) = written?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));
     disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-    Ok(BackupReport {
+    let report = BackupReport {
         revision: snapshot.revision(),
         keys: snapshot.len() as u64,
         bytes,
-    })
+    };
+    Ok((report, resealed))
 }
 
-/// Writes all of the file and makes it durable. Returns its size.
+/// Writes all of the file and makes it durable. Returns its size, too.
 fn write_unfinished(
     disk: &dyn Disk,
     path: &Path,
     source: &Source<'_>,
     stop: &StopFlag,
-) -> Result<u64, Error> {
+) -> Result<(u64, ResealedKeys), Error> {
     let snapshot = source.snapshot;
     let file = disk.open(path, Mode::New).map_err(Error::io("create", path))?;
     let mut writer = Writer {
@@ -109,12 +117,13 @@ fn write_unfinished(
         offset: 0,
         synced: 0,
         blocks: 0,
+        resealed: ResealedKeys::new(),
     };
     writer.header(snapshot.revision())?;
     writer.records(source, stop)?;
     writer.footer(snapshot)?;
     writer.sync()?;
-    Ok(writer.offset)
+    Ok((writer.offset, writer.resealed))
 }
 
 /// Upper bound of the size of a snapshot file of `keys` records with `bytes` of keys and values.
@@ -135,7 +144,10 @@ impl Writer<'_> {
         let mut block = start_block();
         let mut count = 0;
         for record in source.snapshot.records() {
-            encode(&mut block, record, source.transformer)?;
+            let seal = encode(&mut block, record, source.transformer)?;
+            if seal != record.seal {
+                self.resealed.insert(record.key.clone(), (record.modified, seal));
+            }
             count += 1;
             if block.len() >= BLOCK_BYTES {
                 if stop.is_set() {
@@ -200,11 +212,12 @@ fn checksum(position: u64, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// Appends a record to a block. Returns what sealed its value.
 fn encode(
     block: &mut Vec<u8>,
     record: &Record,
     transformer: Option<&dyn ValueTransformer>,
-) -> Result<(), Error> {
+) -> Result<SealId, Error> {
     let sealed = match transformer {
         Some(transformer) => transformer.seal(&record.key, &record.key, &record.value)?,
         None => None,
@@ -213,9 +226,10 @@ fn encode(
         block.extend_from_slice(&number.to_le_bytes());
     }
     block.extend_from_slice(&record.expires.unwrap_or(NO_EXPIRY).to_le_bytes());
-    for bytes in [&record.key, sealed.as_ref().unwrap_or(&record.value)] {
+    let value = sealed.as_ref().map_or(&record.value, |sealed| &sealed.bytes);
+    for bytes in [&record.key, value] {
         block.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         block.extend_from_slice(bytes);
     }
-    Ok(())
+    Ok(sealed.map(|sealed| sealed.seal).unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Advice, fadvise};
 
 use crate::{
-    Attachment, Error, Record, Revision,
+    Attachment, Error, Record, Revision, SealId,
     index::Index,
     log::file::{
         frame::{take_bytes, take_u64, u32_at, u64_at},
@@ -243,6 +243,7 @@ fn decode(rest: &mut &[u8]) -> Option<Record> {
         key: take_bytes(rest)?,
         value: take_bytes(rest)?,
         attachment: Attachment::default(),
+        seal: SealId::NONE,
     })
 }
 
