@@ -1,5 +1,6 @@
 //! Connection pool to one aggregated API server or webhook, with TLS as its APIService or its `clientConfig` specifies.
-//! A connection whose response was read to the end is reused.
+//! A connection whose response was read to the end is reused, unless it has been idle for long: its server may be gone
+//! without having closed it, and a request on it would wait until its timeout.
 
 use std::fmt;
 use std::io;
@@ -14,9 +15,11 @@ use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use setpoint_api::Clock;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
@@ -38,13 +41,23 @@ type Sender = SendRequest<Either<Incoming, Full<Bytes>>>;
 /// Maximum number of idle connections per remote.
 const MAX_IDLE_CONNECTIONS: usize = 8;
 
+/// How long an idle connection may be reused, as in Kubernetes' client.
+const IDLE_TIMEOUT: SignedDuration = SignedDuration::from_secs(90);
+
 /// Connection pool to one remote.
 pub(crate) struct ConnectionPool {
     tls: Result<(TlsConnector, ServerName<'static>), String>,
     proxy: Option<Proxy>,
-    /// Idle connections and the addresses they lead to.
-    idle: Mutex<Vec<(BackendAddress, Sender)>>,
+    idle: Mutex<Vec<IdleConnection>>,
+    clock: Arc<dyn Clock>,
     tasks: ConnectionTasks,
+}
+
+/// A connection without a request.
+struct IdleConnection {
+    backend: BackendAddress,
+    sender: Sender,
+    since: Timestamp,
 }
 
 /// A response body. Its connection returns to the pool if the body was read to the end.
@@ -65,12 +78,17 @@ struct Lease {
 
 impl ConnectionPool {
     /// A pool without connections, to a server that has a certificate for this name.
-    pub(crate) fn new(tls: Result<ClientConfig, String>, name: String, tasks: ConnectionTasks) -> Self {
+    pub(crate) fn new(
+        tls: Result<ClientConfig, String>,
+        name: String,
+        (clock, tasks): (Arc<dyn Clock>, ConnectionTasks),
+    ) -> Self {
         let name = ServerName::try_from(name).map_err(|error| error.to_string());
         Self {
             tls: tls.and_then(|tls| Ok((TlsConnector::from(Arc::new(tls)), name?))),
             proxy: None,
             idle: Mutex::default(),
+            clock,
             tasks,
         }
     }
@@ -135,10 +153,11 @@ impl ConnectionPool {
     }
 
     fn take(&self, backend: &BackendAddress) -> Option<Sender> {
+        let now = self.clock.now();
         let mut idle = self.idle.lock();
-        idle.retain(|(_, sender)| sender.is_ready());
-        let at = idle.iter().position(|(address, _)| address == backend)?;
-        Some(idle.swap_remove(at).1)
+        idle.retain(|one| one.sender.is_ready() && now.duration_since(one.since) < IDLE_TIMEOUT);
+        let at = idle.iter().position(|one| one.backend == *backend)?;
+        Some(idle.swap_remove(at).sender)
     }
 
     async fn connect(&self, backend: &BackendAddress) -> io::Result<Sender> {
@@ -244,9 +263,14 @@ impl Lease {
         if self.sender.ready().await.is_err() {
             return;
         }
+        let since = self.pool.clock.now();
         let mut idle = self.pool.idle.lock();
         if idle.len() < MAX_IDLE_CONNECTIONS {
-            idle.push((self.backend, self.sender));
+            idle.push(IdleConnection {
+                backend: self.backend,
+                sender: self.sender,
+                since,
+            });
         }
     }
 }

@@ -190,7 +190,8 @@ impl Aggregator {
     fn connection_pool(&self, remote: &Remote) -> ConnectionPool {
         let identity = self.identity.read().clone();
         let tls = client_tls::config(&remote.trust, identity.as_deref());
-        ConnectionPool::new(tls, remote.service.host(), self.tasks.clone())
+        let shared = (self.clock.clone(), self.tasks.clone());
+        ConnectionPool::new(tls, remote.service.host(), shared)
     }
 
     /// The remote that serves a request; `None` if this server does.

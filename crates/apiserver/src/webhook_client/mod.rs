@@ -153,7 +153,8 @@ impl HttpsWebhookClient {
                 tls.alpn_protocols = vec![b"http/1.1".to_vec()];
                 tls
             });
-            let pool = ConnectionPool::new(tls, url.server_name.clone(), self.tasks.clone());
+            let shared = (self.clock.clone(), self.tasks.clone());
+            let pool = ConnectionPool::new(tls, url.server_name.clone(), shared);
             Arc::new(match url.proxy(&self.proxies) {
                 Some(proxy) => pool.with_proxy(proxy.clone()),
                 None => pool,

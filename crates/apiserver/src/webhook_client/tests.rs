@@ -1,12 +1,13 @@
 //! Calls of a real HTTPS server, whose behaviour depends on the path.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use setpoint_api::SystemClock;
 use setpoint_registry_api::WebhookAddress;
@@ -128,11 +129,11 @@ impl Server {
     }
 
     fn client(&self) -> Arc<HttpsWebhookClient> {
-        self.client_with(ProxyConfig::default())
+        self.client_with(ProxyConfig::default(), Arc::new(SystemClock::new()))
     }
 
     /// A client that resolves the Service `policy` to this server.
-    fn client_with(&self, proxies: ProxyConfig) -> Arc<HttpsWebhookClient> {
+    fn client_with(&self, proxies: ProxyConfig, clock: Arc<dyn Clock>) -> Arc<HttpsWebhookClient> {
         let address = self.address;
         let resolve: ServiceResolver = Box::new(move |service| match service.name.as_str() {
             "policy" => Ok(BackendAddress {
@@ -144,7 +145,7 @@ impl Server {
             }),
             name => Err(format!("service {name:?} not found")),
         });
-        HttpsWebhookClient::new(resolve, Arc::new(SystemClock::new()), proxies)
+        HttpsWebhookClient::new(resolve, clock, proxies)
     }
 }
 
@@ -194,6 +195,44 @@ async fn a_connection_is_reused() {
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
 }
 
+/// A clock that a test sets forward.
+#[derive(Debug)]
+struct ForwardClock {
+    clock: SystemClock,
+    seconds: AtomicI64,
+}
+
+impl Clock for ForwardClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now() + SignedDuration::from_secs(self.seconds.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
+        self.clock.sleep(duration)
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_idle_for_long_is_not_reused() {
+    let server = start("127.0.0.1").await;
+    let clock = Arc::new(ForwardClock {
+        clock: SystemClock::new(),
+        seconds: AtomicI64::new(0),
+    });
+    let client = server.client_with(ProxyConfig::default(), clock.clone());
+    for (seconds, connections) in [(0, 1), (60, 1), (120, 1), (211, 2)] {
+        clock.seconds.store(seconds, Ordering::Relaxed);
+        client.post(&server.by_url("/200/fine"), request()).await.unwrap();
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        assert_eq!(
+            server.connections.load(Ordering::Relaxed),
+            connections,
+            "after {seconds} s"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_call_is_repeated_if_the_response_has_retry_after() {
     let server = start("127.0.0.1").await;
@@ -228,7 +267,8 @@ async fn a_webhook_by_url_is_called_through_the_proxy_of_the_environment() {
     let mut tasks = JoinSet::new();
     let (proxy, requests) = start_proxy(server.address, &mut tasks).await;
     let variable = |name: &str| (name == "HTTPS_PROXY").then(|| format!("http://{proxy}"));
-    let client = server.client_with(ProxyConfig::from_env(variable).unwrap());
+    let proxies = ProxyConfig::from_env(variable).unwrap();
+    let client = server.client_with(proxies, Arc::new(SystemClock::new()));
     let endpoint = WebhookEndpoint {
         address: WebhookAddress::Url("https://hook.test/200/fine".to_owned()),
         ca_bundle: server.authority.pem().into(),
