@@ -117,7 +117,7 @@ pub(crate) struct SchedulingArgs {
     /// A tenth of the nodes and pods, for a rough measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these workloads, comma-separated: plain, anti-affinity, spread, preemption, churn.
+    /// Only these workloads, comma-separated: plain, anti-affinity, spread, preemption, churn, failover.
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }

@@ -4,8 +4,11 @@
 //! both counts. *Alone*: the pods exist when the server starts; what a start without the scheduler costs is subtracted.
 //! After each run the pods are listed, and a violated constraint or an over-committed node is an error. `--nodes`, `--pods` and
 //! `--workers` may have several values: every combination is measured, and the table at the end shows the growth.
+//!
+//! `--only failover` kills the leader of two schedulers instead, in the middle of the pods, which fill all nodes.
 
 mod check;
+mod failover;
 mod objects;
 mod run;
 mod table;
@@ -34,6 +37,14 @@ pub(crate) fn run(args: &SchedulingArgs) -> Result<()> {
         eprintln!("scheduling: {}", plan.describe());
         let row = runtime.block_on(run::measure(&setting, plan, &mut report));
         rows.push(row.with_context(|| format!("measuring {}", plan.describe()))?);
+    }
+    if args.only.iter().any(|name| name == failover::NAME) {
+        // Four pods fill a node.
+        for pods in &args.pods {
+            let nodes = setting.full_or_quick(*pods, *pods / 10).div_ceil(4);
+            eprintln!("scheduling: {}, {nodes} nodes", failover::NAME);
+            runtime.block_on(failover::run(&setting, nodes, &mut report))?;
+        }
     }
     report.finish();
     eprint!("{}", table::table(&rows));

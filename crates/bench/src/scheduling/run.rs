@@ -212,7 +212,11 @@ async fn start(setting: &Setting, plan: Plan, dir: &Path, with_scheduler: bool) 
 }
 
 /// Creates the nodes, in turn in each zone. Returns the zone of each.
-async fn create_nodes(setting: &Setting, server: &Server, count: u64) -> Result<HashMap<String, u64>> {
+pub(super) async fn create_nodes(
+    setting: &Setting,
+    server: &Server,
+    count: u64,
+) -> Result<HashMap<String, u64>> {
     let mut zones = HashMap::new();
     let share = count.div_ceil(ZONES);
     for zone in 0..ZONES {
@@ -268,7 +272,7 @@ async fn create_with_churn(setting: &Setting, server: &Server, plan: Plan) -> Re
 }
 
 /// Creates `count` objects from the number `first` on.
-async fn create(
+pub(super) async fn create(
     setting: &Setting,
     server: &Server,
     (path, object): (&str, &Value),
@@ -294,7 +298,7 @@ async fn apply(
 }
 
 /// Waits until no pod is without a node.
-async fn wait_until_bound(client: &mut ApiClient) -> Result<()> {
+pub(super) async fn wait_until_bound(client: &mut ApiClient) -> Result<()> {
     let begin = Instant::now();
     let path = format!("{PODS}?limit=1&fieldSelector=spec.nodeName%3D");
     while begin.elapsed() < LIMIT {
@@ -308,7 +312,7 @@ async fn wait_until_bound(client: &mut ApiClient) -> Result<()> {
 }
 
 /// All pods, in pages.
-async fn list(client: &mut ApiClient) -> Result<Vec<Value>> {
+pub(super) async fn list(client: &mut ApiClient) -> Result<Vec<Value>> {
     let (mut pods, mut token) = (Vec::new(), String::new());
     loop {
         let path = format!("{PODS}?limit={PAGE}&continue={token}");
