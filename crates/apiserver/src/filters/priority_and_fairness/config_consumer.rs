@@ -41,7 +41,7 @@ fn replace<S: PartialEq>(current: &mut Option<Vec<Object<S>>>, all: Vec<Object<S
     differs
 }
 
-async fn follow_resource<S: DeserializeOwned + Clone>(
+async fn follow_resource<S: DeserializeOwned + Clone + Send + Sync + 'static>(
     filter: &PriorityAndFairness,
     serve: &dyn Serve,
     resource: &str,
@@ -81,7 +81,10 @@ async fn open(serve: &dyn Serve, resource: &str) -> Result<Watch, Status> {
 }
 
 /// Publishes all objects after the initial ones, and again after each change, until the watch ends.
-async fn deliver<S: DeserializeOwned>(mut watch: Watch, publish: impl Fn(&BTreeMap<String, Object<S>>)) {
+async fn deliver<S: DeserializeOwned + Clone + Send + Sync + 'static>(
+    mut watch: Watch,
+    publish: impl Fn(&BTreeMap<String, Object<S>>),
+) {
     let mut all = BTreeMap::new();
     let mut is_complete = false;
     while let Some(event) = watch.next().await {
@@ -100,7 +103,10 @@ async fn deliver<S: DeserializeOwned>(mut watch: Watch, publish: impl Fn(&BTreeM
 }
 
 /// Inserts an object. A malformed one counts as absent.
-fn insert<S: DeserializeOwned>(all: &mut BTreeMap<String, Object<S>>, object: &Stored) {
+fn insert<S: DeserializeOwned + Clone + Send + Sync + 'static>(
+    all: &mut BTreeMap<String, Object<S>>,
+    object: &Stored,
+) {
     let name = object.key().name();
     match Object::decode(object) {
         Some(decoded) => drop(all.insert(name.to_owned(), decoded)),

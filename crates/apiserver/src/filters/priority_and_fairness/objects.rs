@@ -1,6 +1,7 @@
 //! Views of FlowSchemas and PriorityLevelConfigurations, with the mandatory ones.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use setpoint_api::Stored;
 
 /// The name of the mandatory FlowSchema and of its PriorityLevelConfiguration whose requests are not limited.
@@ -156,14 +157,14 @@ const DEFAULT_SHARES: u32 = 30;
 
 // === impl Object ===
 
-impl<S: serde::de::DeserializeOwned> Object<S> {
-    /// Decodes a stored object. One that is malformed counts as absent.
+impl<S: DeserializeOwned + Clone + Send + Sync + 'static> Object<S> {
+    /// Decodes a stored object: once for all clusters that share it. One that is malformed counts as absent.
     pub(crate) fn decode(object: &Stored) -> Option<Self> {
-        let decoded: WithSpec<S> = object.decode().ok()?;
+        let decoded = object.view::<WithSpec<S>>().ok()?;
         Some(Self {
             name: object.key().name().to_owned(),
             uid: object.header().uid.as_str().to_owned(),
-            spec: decoded.spec,
+            spec: decoded.spec.clone(),
         })
     }
 }
