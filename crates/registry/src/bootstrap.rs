@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use setpoint_api::options::WriteOptions;
-use setpoint_api::{ApiVerb, Key, Status, Target, User};
+use setpoint_api::{ApiVerb, Key, Status, Stored, Target, User};
 use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
 use setpoint_strategy::{BootstrapObject, Recheck, UpdateContext, meta};
@@ -91,23 +91,26 @@ enum Attempt {
 }
 
 async fn try_object(registry: &Registry, desired: &BootstrapObject) -> Result<Attempt, Status> {
-    let Some((context, key, object)) = prepare(registry, desired)? else {
+    let Some((context, key)) = context_of(registry, desired) else {
         return Ok(Attempt::Done);
     };
-    let exists = context.find(&key)?.is_some();
-    match desired.recheck {
-        Recheck::CreateEvery(_) if exists => return Ok(Attempt::Done),
-        _ if !exists && desired.is_validated => {
-            let created = create_object(&context, NewObject::Update(&object), &options(desired)).await;
-            return match created {
-                Err(status) if status.is_already_exists() => Ok(Attempt::Conflict),
-                created => created.map(|_| Attempt::Done),
-            };
-        }
-        _ => {}
+    let existing = context.find(&key)?;
+    if is_reconciled(&context, desired, (&key, existing.as_ref())) {
+        return Ok(Attempt::Done);
+    }
+    if existing.is_some() && matches!(desired.recheck, Recheck::CreateEvery(_)) {
+        return Ok(Attempt::Done);
+    }
+    let object = prepare(&context, desired)?;
+    if existing.is_none() && desired.is_validated {
+        let created = create_object(&context, NewObject::Update(&object), &options(desired)).await;
+        return match created {
+            Err(status) if status.is_already_exists() => Ok(Attempt::Conflict),
+            created => created.map(|_| Attempt::Done),
+        };
     }
     let mut txn = Txn::default();
-    add_object(&context, desired, (&key, object), &mut txn)?;
+    add_object(&context, desired, (&key, existing, object), &mut txn)?;
     if txn.ops.is_empty() {
         return Ok(Attempt::Done);
     }
@@ -120,11 +123,7 @@ async fn try_object(registry: &Registry, desired: &BootstrapObject) -> Result<At
 fn plan(registry: &Registry) -> Result<Txn, Error> {
     let mut txn = Txn::default();
     for desired in &registry.bootstrap {
-        let added = prepare(registry, desired).and_then(|prepared| match prepared {
-            Some((context, key, object)) => add_object(&context, desired, (&key, object), &mut txn),
-            None => Ok(()),
-        });
-        added.map_err(|status| Error::Bootstrap {
+        plan_object(registry, desired, &mut txn).map_err(|status| Error::Bootstrap {
             object: format!("{}: {:?}", desired.resource.resource, meta::name(&desired.object)),
             status: Box::new(status),
         })?;
@@ -132,14 +131,21 @@ fn plan(registry: &Registry) -> Result<Txn, Error> {
     Ok(txn)
 }
 
-/// The context of its writes, its key, and the object with its defaults. Kinds that this server does not serve have none.
-fn prepare<'a>(
-    registry: &'a Registry,
-    desired: &BootstrapObject,
-) -> Result<Option<(RequestContext<'a>, Key, Tree)>, Status> {
-    let Some(served) = registry.find_version(&desired.resource) else {
-        return Ok(None);
+fn plan_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> Result<(), Status> {
+    let Some((context, key)) = context_of(registry, desired) else {
+        return Ok(());
     };
+    let existing = context.find(&key)?;
+    if is_reconciled(&context, desired, (&key, existing.as_ref())) {
+        return Ok(());
+    }
+    let object = prepare(&context, desired)?;
+    add_object(&context, desired, (&key, existing, object), txn)
+}
+
+/// The context of its writes, and its key. Kinds that this server does not serve have none.
+fn context_of<'a>(registry: &'a Registry, desired: &BootstrapObject) -> Option<(RequestContext<'a>, Key)> {
+    let served = registry.find_version(&desired.resource)?;
     let key = Key::new(
         meta::str(&desired.object, "namespace"),
         meta::name(&desired.object),
@@ -147,37 +153,53 @@ fn prepare<'a>(
     let user = Arc::new(User::component("system:apiserver"));
     let target = Target::in_namespace(desired.resource.clone(), key.namespace());
     let context = RequestContext::new(registry, served, user, ApiVerb::Create, target);
+    Some((context, key))
+}
+
+/// Whether the existing object is known to be as desired: a fork shares what its origin has found out.
+fn is_reconciled(
+    context: &RequestContext<'_>,
+    desired: &BootstrapObject,
+    (key, existing): (&Key, Option<&Arc<Stored>>),
+) -> bool {
+    let reconciled = context.registry.caches.reconciled();
+    existing.is_some_and(|object| reconciled.contains(&context.storage_key(key), object, &desired.object))
+}
+
+/// The object with its defaults.
+fn prepare(context: &RequestContext<'_>, desired: &BootstrapObject) -> Result<Tree, Status> {
     let mut object = desired.object.clone();
-    context
-        .kind
-        .prepare_input(&mut object)
-        .map_err(Status::internal)?;
-    Ok(Some((context, key, object)))
+    let prepared = context.kind.prepare_input(&mut object);
+    prepared.map_err(Status::internal)?;
+    Ok(object)
 }
 
 /// Adds the write that creates or reconciles an object.
 fn add_object(
     context: &RequestContext<'_>,
     desired: &BootstrapObject,
-    (key, object): (&Key, Tree),
+    (key, existing, object): (&Key, Option<Arc<Stored>>, Tree),
     txn: &mut Txn,
 ) -> Result<(), Status> {
-    match context.find(key)? {
+    match existing {
         Some(old) => {
             let before = context.kind.decode_stored(&old).map_err(Status::internal)?;
-            if let Some(mut object) = (desired.reconcile)(&before, &object) {
-                field_managers::update(context, Some(&before), &mut object, &options(desired));
-                let update = UpdateContext {
-                    old: &before,
-                    subresource: None,
-                    facts: &context.facts,
-                };
-                context.kind.prepare_update(&mut object, &update);
-                txn.compares
-                    .push(context.compare_version(key, old.resource_version()));
-                let encoded = context.resource.encode(key, &object)?;
-                txn.ops.push(Op::Put(context.put(key, encoded)));
-            }
+            let Some(mut object) = (desired.reconcile)(&before, &object) else {
+                let reconciled = context.registry.caches.reconciled();
+                reconciled.insert(context.storage_key(key), old, &desired.object);
+                return Ok(());
+            };
+            field_managers::update(context, Some(&before), &mut object, &options(desired));
+            let update = UpdateContext {
+                old: &before,
+                subresource: None,
+                facts: &context.facts,
+            };
+            context.kind.prepare_update(&mut object, &update);
+            txn.compares
+                .push(context.compare_version(key, old.resource_version()));
+            let encoded = context.resource.encode(key, &object)?;
+            txn.ops.push(Op::Put(context.put(key, encoded)));
         }
         None => {
             let put = new_object(context, desired, key, object)?;

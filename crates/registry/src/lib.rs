@@ -50,6 +50,7 @@ mod key;
 mod large_requests;
 mod maintenance;
 mod metrics;
+mod reconciled_objects;
 
 pub use error::Error;
 pub use etcd_layout::EtcdLayout;

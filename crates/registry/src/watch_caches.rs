@@ -17,6 +17,7 @@ use setpoint_strategy::Kinds;
 
 use crate::crd::{self, CustomKinds};
 use crate::key;
+use crate::reconciled_objects::ReconciledObjects;
 use crate::served_resources::{Resource, ServedResources};
 
 /// The watch caches of a server, one for each resource that it serves.
@@ -27,6 +28,8 @@ pub struct WatchCaches {
     served: ArcSwap<ServedResources>,
     /// How often the served kinds were replaced; incremented after the replacement.
     kinds_changed: watch::Sender<u64>,
+    /// Shared by forks.
+    reconciled: Arc<ReconciledObjects>,
     /// Held while a batch is applied: between two batches, all caches are at the version of `progress`.
     applying: Mutex<()>,
 }
@@ -40,6 +43,7 @@ impl WatchCaches {
             store,
             progress,
             kinds_changed: watch::Sender::new(0),
+            reconciled: Arc::default(),
             applying: Mutex::new(()),
         };
         caches.fill();
@@ -61,6 +65,7 @@ impl WatchCaches {
             served: ArcSwap::from_pointee(self.served().fork(&progress)),
             progress,
             kinds_changed: watch::Sender::new(0),
+            reconciled: self.reconciled.clone(),
             applying: Mutex::new(()),
         })
     }
@@ -76,6 +81,11 @@ impl WatchCaches {
 
     pub(crate) fn progress(&self) -> &Arc<Progress> {
         &self.progress
+    }
+
+    /// The objects that bootstrap objects were reconciled with.
+    pub(crate) fn reconciled(&self) -> &ReconciledObjects {
+        &self.reconciled
     }
 
     /// The kinds that are served now.

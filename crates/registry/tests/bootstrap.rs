@@ -5,13 +5,16 @@
 mod cluster;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cluster::{Cluster, ManualClock, next, value};
 use serde_json::json;
 use setpoint_api::options::{DeleteOptions, WatchOptions};
 use setpoint_api::{Clock, Stored};
-use setpoint_kinds::bootstrap::{RequestHeaderInfo, ServerInfo};
+use setpoint_kinds::bootstrap::{self, RequestHeaderInfo, ServerInfo, reconcile};
+use setpoint_registry::WatchCaches;
+use setpoint_schema::Tree;
 use setpoint_store::Store;
 
 fn store(clock: &Arc<ManualClock>) -> Store {
@@ -73,6 +76,45 @@ async fn what_was_lost_comes_back_and_what_was_added_stays() {
         .get("priorityclasses.scheduling.k8s.io", "system-node-critical")
         .await
         .unwrap();
+}
+
+/// How often [`count`] was called.
+static RECONCILED: AtomicUsize = AtomicUsize::new(0);
+
+/// Reconciles by the rules of bootstrap objects.
+fn count(existing: &Tree, desired: &Tree) -> Option<Tree> {
+    RECONCILED.fetch_add(1, Ordering::Relaxed);
+    reconcile::reconcile(existing, desired)
+}
+
+#[tokio::test]
+async fn an_object_that_a_fork_shares_with_its_origin_is_reconciled_once_until_it_changes() {
+    let clock = Arc::new(ManualClock::default());
+    let kinds = setpoint_kinds::builtin();
+    let mut role = bootstrap::objects(&kinds, None);
+    role.retain(|object| {
+        object.resource.resource == "clusterroles"
+            && object.object.str_at(&["metadata", "name"]) == Some("system:basic-user")
+    });
+    role[0].reconcile = count;
+    let caches = WatchCaches::open(store(&clock), Arc::new(kinds));
+    let _origin = Cluster::of_caches(caches.clone(), role.clone()).await;
+    let mut checked = Vec::new();
+    for change in [false, false, true, false] {
+        let fork = caches.fork();
+        let cluster = Cluster::of_caches(fork.clone(), role.clone()).await;
+        if change {
+            let roles = "clusterroles.rbac.authorization.k8s.io";
+            let mut lost = value(&cluster.get(roles, "system:basic-user").await.unwrap());
+            lost["rules"] = json!([]);
+            cluster.update(&lost, "").await.unwrap();
+            let cluster = Cluster::of_caches(fork.fork(), role.clone()).await;
+            let back = value(&cluster.get(roles, "system:basic-user").await.unwrap());
+            assert_ne!(back["rules"], json!(null));
+        }
+        checked.push(RECONCILED.load(Ordering::Relaxed));
+    }
+    assert_eq!(checked, [1, 1, 2, 2]);
 }
 
 #[tokio::test]

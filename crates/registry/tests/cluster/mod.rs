@@ -26,6 +26,7 @@ use setpoint_kinds::bootstrap::{self, ServerInfo};
 use setpoint_registry::{Config, Registry, WatchCaches};
 use setpoint_registry_api::{Admit, AdmitAll, WebhookClient};
 use setpoint_store::Store;
+use setpoint_strategy::BootstrapObject;
 
 pub struct Cluster {
     pub registry: Arc<Registry>,
@@ -98,6 +99,17 @@ impl Cluster {
         let config = Config {
             bootstrap: bootstrap::objects(&setpoint_kinds::builtin(), own.as_ref()),
             ..config
+        };
+        Self::open(config, clock).await
+    }
+
+    /// A server of these caches with these bootstrap objects.
+    pub async fn of_caches(caches: Arc<WatchCaches>, bootstrap: Vec<BootstrapObject>) -> Self {
+        let (store, clock) = memory_store();
+        let config = Config {
+            caches,
+            bootstrap,
+            ..config(store, &clock, Arc::new(AdmitAll))
         };
         Self::open(config, clock).await
     }
