@@ -149,11 +149,13 @@ fn a_pod_does_not_take_over_the_address_or_the_ports_of_another() {
 fn what_the_runtime_does_not_have_is_collected() {
     let directory = tempfile::tempdir().unwrap();
     let (kept, gone) = (Pod::new("g"), Pod::new("h"));
+    // Earlier scenarios have left routes to the addresses of theirs.
+    let subnet = "10.244.8.0/24";
     let ports = json!([{ "hostPort": 8082, "containerPort": 80, "protocol": "tcp" }]);
-    let first = kept.add(directory.path(), json!({}));
+    let first = kept.add(directory.path(), json!({ "subnet": subnet }));
     let second = gone.add(
         directory.path(),
-        json!({ "runtimeConfig": { "portMappings": ports } }),
+        json!({ "subnet": subnet, "runtimeConfig": { "portMappings": ports } }),
     );
     let exists = |result: &Value| {
         let host = result["interfaces"][0]["name"].as_str().unwrap();

@@ -7,6 +7,7 @@ mod fixture;
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -60,15 +61,10 @@ fn names(runs: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// TO8
-#[tokio::test(flavor = "multi_thread")]
-async fn the_log_names_bad_hooks_and_they_lose_no_event() {
-    let log = Log::start();
-    let mut fixture = Fixture::new().await;
-    fixture.clock = Arc::new(FastClock(SystemClock::new()));
-    let fixed = fixture.directory.path().join("fixed");
+/// The hooks: the name, the script, and what the log has of a run. The bad ones are broken until the file exists.
+fn hooks(fixed: &Path) -> [(&'static str, String, &'static str); 6] {
     let is_broken = format!("! test -e {}", fixed.display());
-    let hooks = [
+    [
         (
             "hangs.sh",
             format!("while {is_broken}; do sleep 0.1; done"),
@@ -95,7 +91,17 @@ async fn the_log_names_bad_hooks_and_they_lose_no_event() {
             "still has its output open",
         ),
         ("works.sh", String::new(), "Hook executed successfully"),
-    ];
+    ]
+}
+
+/// TO8
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_names_bad_hooks_and_they_lose_no_event() {
+    let log = Log::start();
+    let mut fixture = Fixture::new().await;
+    fixture.clock = Arc::new(FastClock(SystemClock::new()));
+    let fixed = fixture.directory.path().join("fixed");
+    let hooks = hooks(&fixed);
     for (name, script, _) in &hooks {
         let config = format!(
             "configVersion: v1\nkubernetes:\n- {{name: maps, kind: cm, queue: {name}, executeHookOnSynchronization: false, nameSelector: {{matchNames: [a, b, c]}}}}"
