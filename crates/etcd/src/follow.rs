@@ -59,7 +59,11 @@ impl Follower {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.fill_from_the_past().await {
-                Ok(newest) => return newest,
+                Ok(newest) => {
+                    // The server is ready as soon as it serves, and not after the next probe.
+                    self.health.recover();
+                    return newest;
+                }
                 Err(status) => self.report(&status, "etcd was not listed"),
             }
             wait(&mut pause).await;

@@ -42,7 +42,8 @@ impl Health {
         *failure = Some(error.clone());
     }
 
-    fn recover(&self) {
+    /// Records that etcd has served a request.
+    pub(crate) fn recover(&self) {
         if self.failure.lock().take().is_some() {
             tracing::warn!("etcd serves again");
         }

@@ -1,6 +1,8 @@
 //! Lost members, lost connections, compaction, a used up quota.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
 use std::time::Duration;
 
 use setpoint_store::conformance::ManualClock;
@@ -38,6 +40,23 @@ fn a_server_goes_on_after_etcd_was_killed_and_restarted() {
         assert_eq!(events.len(), 1);
         assert_eq!(contents(&store), "a=after");
     }
+}
+
+/// A server that was started before its etcd reports no failure once it serves.
+#[test]
+fn a_server_that_waited_for_etcd_is_healthy_when_it_serves() {
+    let Some(mut etcd) = Etcd::start(&[]) else { return };
+    let (url, prefix) = (etcd.url(), etcd.new_prefix());
+    // An etcd that is killed before its first entry is durable may not start again.
+    put(&etcd.store(config(), prefix.clone()), "a", "1");
+    etcd.kill();
+    // Nothing responds at first.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, etcd.port)).unwrap();
+    let opening = thread::spawn(move || open(&[url], config(), prefix).check_writable());
+    drop(silent.accept().unwrap());
+    drop(silent);
+    etcd.restart();
+    opening.join().unwrap().unwrap();
 }
 
 /// Increments a counter by compare and swap; counts what was acknowledged and of what the outcome is unknown.
