@@ -47,6 +47,9 @@ pub(crate) struct SubjectArgs {
     /// The `setpoint` program to start servers of, each empty and in memory.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "subject_kubeconfig")]
     pub(crate) start: Option<PathBuf>,
+    /// The `etcd` program to start for each server that is started, instead of storing in memory.
+    #[arg(long, value_name = "PROGRAM", requires = "start")]
+    pub(crate) etcd: Option<PathBuf>,
 }
 
 /// The server under test, and its process if this tool started it.
@@ -275,6 +278,9 @@ pub(crate) struct Run {
     /// The `setpoint` program to start.
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) start: PathBuf,
+    /// The `etcd` program to start for the server, instead of storing in memory.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) etcd: Option<PathBuf>,
     /// The program to run, and its arguments.
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<String>,
@@ -285,7 +291,7 @@ impl SubjectArgs {
         let server = self
             .start
             .as_ref()
-            .map(|program| Server::start(program, API_ONLY))
+            .map(|program| Server::start_on(self.etcd.as_deref(), program, API_ONLY))
             .transpose()?;
         let endpoint = match (&server, &self.subject_kubeconfig) {
             (Some(server), _) => server.endpoint()?,

@@ -12,6 +12,7 @@
 pub mod compare;
 pub mod corpus;
 pub mod differential;
+mod etcd;
 pub mod fuzz;
 mod json_pointer;
 pub mod mutation;

@@ -10,10 +10,11 @@ use setpoint_client::Kubeconfig;
 use setpoint_client::kubeconfig::Identity;
 use tempfile::TempDir;
 
+use crate::etcd::Etcd;
 use crate::wire::Endpoint;
 
 /// Flags for the API server only, as the recordings were made: no controllers and no nodes.
-pub const API_ONLY: &[&str] = &["--memory", "--controllers", "none", "--nodes", "0"];
+pub const API_ONLY: &[&str] = &["--controllers", "none", "--nodes", "0"];
 
 /// The token of `admin`, the user of the recordings.
 const TOKEN: &str = "recordings";
@@ -26,6 +27,8 @@ const SIGNING_KEY: &str = include_str!("../../auth/src/keys/testdata/rsa.pem");
 #[derive(Debug)]
 pub struct Server {
     process: Child,
+    /// The etcd that stores its objects.
+    _etcd: Option<Etcd>,
     pub dir: TempDir,
     /// Held open, so that the process's writes do not fail.
     _stdout: BufReader<ChildStdout>,
@@ -34,7 +37,24 @@ pub struct Server {
 impl Server {
     /// Starts an empty server and waits until it serves.
     pub fn start(program: &Path, flags: &[&str]) -> Result<Self> {
+        Self::start_in(tempfile::tempdir()?, (program, flags), None)
+    }
+
+    /// Starts an empty server on an etcd of its own, if there is a program for that, and waits until it serves. The flags
+    /// must not set where objects are stored.
+    pub fn start_on(etcd: Option<&Path>, program: &Path, flags: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
+        let etcd = etcd.map(|etcd| Etcd::start(etcd, dir.path())).transpose()?;
+        let storage = match &etcd {
+            Some(etcd) => vec!["--etcd-servers".to_owned(), etcd.url().to_owned()],
+            None => vec!["--memory".to_owned()],
+        };
+        let storage = storage.iter().map(String::as_str);
+        let flags: Vec<&str> = flags.iter().copied().chain(storage).collect();
+        Self::start_in(dir, (program, &flags), etcd)
+    }
+
+    fn start_in(dir: TempDir, (program, flags): (&Path, &[&str]), etcd: Option<Etcd>) -> Result<Self> {
         let tokens = dir.path().join(TOKENS);
         fs::write(&tokens, format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
         let signing_key = dir.path().join("service-account.key");
@@ -65,6 +85,7 @@ impl Server {
         stdout.read_line(&mut line)?;
         let server = Self {
             process,
+            _etcd: etcd,
             dir,
             _stdout: stdout,
         };

@@ -7,11 +7,9 @@ use setpoint_conformance::server::Server;
 
 use crate::args::Run;
 
-/// The default flags: with controllers and a node.
-const FLAGS: &[&str] = &["--memory"];
-
 pub(crate) fn run(args: &Run) -> Result<bool> {
-    let server = Server::start(&args.start, FLAGS)?;
+    // The default flags: with controllers and a node.
+    let server = Server::start_on(args.etcd.as_deref(), &args.start, &[])?;
     let (program, rest) = args.command.split_first().context("clap requires a program")?;
     let status = Command::new(program)
         .args(rest)

@@ -1,5 +1,6 @@
 //! Runs `setpoint-conformance`: its own tests, or a client suite against a server that it starts; and `setpoint-soak`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,7 +13,7 @@ const CONFORMANCE: &str = "setpoint-conformance";
 const SOAK: &str = "setpoint-soak";
 
 /// Runs a command of `setpoint-conformance` against servers that it starts.
-pub(super) fn run_command(root: &Path, args: &[&str]) -> Outcome {
+pub(super) fn run_command(root: &Path, args: &[impl AsRef<OsStr>]) -> Outcome {
     let command = || program(root, CONFORMANCE, args);
     outcome(build(root, CONFORMANCE).and_then(|()| finish(&mut command(), STEP_LIMIT)))
 }
@@ -72,7 +73,7 @@ pub(super) fn with_suite_context<T>(
 }
 
 /// A program of the workspace that starts servers.
-fn program(root: &Path, name: &str, args: &[&str]) -> Command {
+fn program(root: &Path, name: &str, args: &[impl AsRef<OsStr>]) -> Command {
     let programs = target(root).join("debug");
     let mut command = Command::new(programs.join(name));
     command.args(args).arg("--start").arg(programs.join("setpoint"));

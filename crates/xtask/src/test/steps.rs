@@ -3,6 +3,7 @@
 //! All cargo steps select the whole workspace and differ only in their targets: cargo then resolves the same features
 //! each time and builds every dependency once.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,6 +39,8 @@ enum Action {
     Client(Prepare),
     /// The tests of the store on etcd, with the newest etcd instead of the installed one.
     NewestEtcd,
+    /// All recorded cases, on etcd instead of in memory.
+    ReplayOnEtcd,
     /// Packages of the published crates.
     Package,
     /// Nothing to run, with the reason.
@@ -101,6 +104,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::soak("soak", SOAK),
         Step::soak_etcd("soak-etcd", SOAK_ETCD),
         Step::newest_etcd("newest-etcd"),
+        Step::replay_on_etcd("replay-etcd"),
         Step::client("python", &[component::PYTHON], client::python),
         Step::client("shell-operator", &[component::PYTHON], client::shell_operator),
         Step::client("node", &[component::NODE], client::node),
@@ -161,6 +165,14 @@ impl Step {
         }
     }
 
+    fn replay_on_etcd(name: &'static str) -> Self {
+        Self {
+            name,
+            needs: vec![component::ETCD],
+            action: Action::ReplayOnEtcd,
+        }
+    }
+
     fn client(name: &'static str, needs: &[&'static Component], prepare: Prepare) -> Self {
         Self {
             name,
@@ -195,6 +207,7 @@ impl Step {
             Action::Nothing(why) => Outcome::Skipped(why.clone()),
             Action::Cargo(args) => cargo_test(root, args, variables),
             Action::NewestEtcd => test_newest_etcd(root, variables),
+            Action::ReplayOnEtcd => replay_on_etcd(root, variables),
             Action::Package => package::run(root),
             Action::Conformance(args) => conformance::run_command(root, args),
             Action::Soak(args) => conformance::run_soak(root, args),
@@ -218,6 +231,21 @@ fn test_newest_etcd(root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
     };
     let tests = ["--test", "etcd", "--test", "etcd_servers"].map(str::to_owned);
     cargo_test(root, &tests, &[("SETPOINT_ETCD", etcd)])
+}
+
+/// Replays all recorded cases, each area on a server with an etcd of its own.
+fn replay_on_etcd(root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
+    let etcd = variables
+        .iter()
+        .find(|(name, _)| *name == component::ETCD.variable);
+    let Some((_, program)) = etcd else {
+        return Outcome::Failed("the step needs etcd".to_owned());
+    };
+    let replay = REPLAY.iter().map(OsStr::new);
+    let args: Vec<&OsStr> = replay
+        .chain([OsStr::new("--etcd"), program.as_os_str()])
+        .collect();
+    conformance::run_command(root, &args)
 }
 
 /// Continues after a failed target, so that one run shows all failures.
