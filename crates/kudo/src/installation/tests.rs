@@ -91,7 +91,7 @@ async fn an_installation_is_valid_once_its_engine_runs() {
     );
     subject.install(&options).await;
     let set = subject.manager().await;
-    let container = &set.spec.unwrap().template.spec.unwrap().containers[0];
+    let container = &set.spec.template.spec.unwrap().containers[0];
     assert_eq!(container.image.as_deref(), Some("registry/setpoint:1"));
     let errors = subject.errors(&options).await;
     assert!(
@@ -143,7 +143,7 @@ async fn an_engine_that_is_installed_is_replaced_by_an_upgrade_only() {
         .unwrap();
     let after = subject.manager().await;
     assert_ne!(after.metadata.uid, before.0);
-    let image = after.spec.unwrap().template.spec.unwrap().containers[0]
+    let image = after.spec.template.spec.unwrap().containers[0]
         .image
         .clone();
     assert_eq!(image.as_deref(), Some("registry/setpoint:2"));
