@@ -23,6 +23,7 @@ const UPSTREAM_ERRORS: &[(u16, &str)] = &[
     (500, "list element types are not identical"),
     (500, "does not contain declared merge key"),
     (500, "unknown patch type"),
+    (500, "expected slice or array type, but got: struct"),
     (500, "unable to find api field in struct RawExtension"),
     (500, "doesn't match $setElementOrder list"),
     (500, "target.kind: Unsupported value"),
