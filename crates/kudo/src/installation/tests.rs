@@ -143,9 +143,7 @@ async fn an_engine_that_is_installed_is_replaced_by_an_upgrade_only() {
         .unwrap();
     let after = subject.manager().await;
     assert_ne!(after.metadata.uid, before.0);
-    let image = after.spec.template.spec.unwrap().containers[0]
-        .image
-        .clone();
+    let image = after.spec.template.spec.unwrap().containers[0].image.clone();
     assert_eq!(image.as_deref(), Some("registry/setpoint:2"));
     // The webhook has the CA of the new certificate.
     assert_ne!(certificate().await, before.1);
