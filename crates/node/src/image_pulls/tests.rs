@@ -1,3 +1,5 @@
+//! Tests of the records of pulled images: which pod may use which image.
+
 use super::*;
 
 const ID: &str = "sha256:1";

@@ -26,10 +26,10 @@ pub(crate) struct Fault {
 /// Every fault. A new one is a function and a row.
 pub(crate) const ALL: &[Fault] = &[
     Fault::new("kill-server", |cluster, random| {
-        cluster.servers[any(random)].lock().kill()
+        cluster.servers[any_node(random)].lock().kill()
     }),
     Fault::new("terminate-server", |cluster, random| {
-        let mut server = cluster.servers[any(random)].lock();
+        let mut server = cluster.servers[any_node(random)].lock();
         server.signal(Signal::TERM)?;
         server.wait_until_ended(LEADER)
     }),
@@ -41,35 +41,35 @@ pub(crate) const ALL: &[Fault] = &[
         cluster.members.iter().try_for_each(|member| member.lock().kill())
     }),
     Fault::new("pause-server", |cluster, random| {
-        cluster.servers[any(random)].lock().signal(Signal::STOP)
+        cluster.servers[any_node(random)].lock().signal(Signal::STOP)
     }),
     Fault::new("pause-etcd-leader", |cluster, _| {
         let leader = leader(cluster)?;
         cluster.members[leader].lock().signal(Signal::STOP)
     }),
     Fault::new("unplug-node", |cluster, random| {
-        cluster.network.unplug(any(random))
+        cluster.network.unplug(any_node(random))
     }),
     Fault::new("partition-etcd-leader", |cluster, _| {
         let leader = leader(cluster)?;
-        others(leader).try_for_each(|other| cut(cluster, leader, other))
+        other_nodes(leader).try_for_each(|other| cut(cluster, leader, other))
     }),
     Fault::new("partition-node", |cluster, random| {
-        let node = any(random);
-        others(node).try_for_each(|other| cut(cluster, node, other))
+        let node = any_node(random);
+        other_nodes(node).try_for_each(|other| cut(cluster, node, other))
     }),
     // What the node sends is dropped, what it receives is not.
     Fault::new("mute-node", |cluster, random| {
-        let node = any(random);
-        others(node).try_for_each(|other| cluster.network.cut(node, other))
+        let node = any_node(random);
+        other_nodes(node).try_for_each(|other| cluster.network.cut(node, other))
     }),
     // Each node reaches one of the two others.
     Fault::new("partition-ring", |cluster, random| {
-        let node = any(random);
+        let node = any_node(random);
         cut(cluster, node, (node + 1) % NODES)
     }),
     Fault::new("clock-jump", |cluster, random| {
-        cluster.start_server(any(random), &clock::jump(random))
+        cluster.start_server(any_node(random), &clock::jump(random))
     }),
 ];
 
@@ -109,11 +109,11 @@ pub(crate) fn heal(cluster: &Cluster) -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-fn any(random: &mut StdRng) -> usize {
+fn any_node(random: &mut StdRng) -> usize {
     random.random_range(0..NODES)
 }
 
-fn others(node: usize) -> impl Iterator<Item = usize> {
+fn other_nodes(node: usize) -> impl Iterator<Item = usize> {
     (0..NODES).filter(move |other| *other != node)
 }
 
