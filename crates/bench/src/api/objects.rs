@@ -190,7 +190,7 @@ fn container(name: &str, port: u16) -> Value {
         "name": name,
         "image": format!("registry.example.com/shop/{name}:1.27.3"),
         "args": ["--listen=0.0.0.0", format!("--port={port}"), "--log-format=json"],
-        "ports": [{"name": "http", "containerPort": port, "protocol": "TCP"}],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"}],
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "LOG_LEVEL", "value": "info"},
@@ -201,8 +201,8 @@ fn container(name: &str, port: u16) -> Value {
             "limits": {"cpu": "500m", "memory": "256Mi"},
         },
         "volumeMounts": [{"name": "config", "mountPath": "/etc/web", "readOnly": true}, {"name": "cache", "mountPath": "/var/cache"}],
-        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 5},
-        "livenessProbe": {"httpGet": {"path": "/live", "port": "http"}, "initialDelaySeconds": 10, "periodSeconds": 10},
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": name}, "periodSeconds": 5},
+        "livenessProbe": {"httpGet": {"path": "/live", "port": name}, "initialDelaySeconds": 10, "periodSeconds": 10},
     })
 }
 
