@@ -58,10 +58,26 @@ impl Subject {
             observed_generation: set.metadata.generation,
             replicas: 1,
             ready_replicas: Some(1),
+            updated_replicas: Some(1),
             ..StatefulSetStatus::default()
         });
         let sets = self.client.namespaced::<StatefulSet>(DEFAULT_NAMESPACE);
         sets.update_status(&set).await.unwrap();
+    }
+
+    /// What the garbage collector does with the objects that an upgrade deletes: they have no dependents here.
+    async fn finish_deletions(&self, options: &Options) {
+        for object in objects::replaced(options) {
+            let is_terminating = async || match self.objects.find(&object).await.unwrap() {
+                Some(found) => found["metadata"]["finalizers"].is_array(),
+                None => false,
+            };
+            while !is_terminating().await {
+                self.clock.sleep(Duration::from_millis(20)).await;
+            }
+            let finished = Patch::merge(&json!({"metadata": {"finalizers": null}})).unwrap();
+            self.objects.patch(&object, &finished).await.unwrap();
+        }
     }
 
     async fn errors(&self, options: &Options) -> Vec<String> {
@@ -138,9 +154,9 @@ async fn an_engine_that_is_installed_is_replaced_by_an_upgrade_only() {
     };
     let before = (subject.manager().await.metadata.uid, certificate().await);
     let steps = steps(&new, subject.clock.now()).unwrap();
-    upgrade(&subject.objects, (&new, &steps), &subject.clock, |_| {})
-        .await
-        .unwrap();
+    let upgraded = upgrade(&subject.objects, (&new, &steps), &subject.clock, |_| {});
+    let (upgraded, ()) = tokio::join!(upgraded, subject.finish_deletions(&new));
+    upgraded.unwrap();
     let after = subject.manager().await;
     assert_ne!(after.metadata.uid, before.0);
     let image = after.spec.template.spec.unwrap().containers[0].image.clone();
