@@ -283,6 +283,7 @@ fn a_value_that_another_server_sealed_with_another_key_is_stale() {
     wait(new.confirm()).unwrap();
     assert_eq!(contents(&new), "secret/a=2");
     assert!(new.is_stale(b"secret/a"));
+    wait(old.confirm()).unwrap();
     assert!(!old.is_stale(b"secret/a"));
 }
 
