@@ -23,8 +23,8 @@ pub struct MaintenanceReport {
 }
 
 impl Store {
-    /// One maintenance run: deletes expired keys, tries to decode what could not be decoded, compacts history that is too old, looks for free space, and writes a
-    /// snapshot file when the log has grown long. It survives a full disk.
+    /// One maintenance run: deletes expired keys, tries to decode what could not be decoded, compacts history that is
+    /// too old, looks for free space, and writes a snapshot file when the log has grown long. It survives a full disk.
     pub async fn maintain(&self) -> Result<MaintenanceReport, Error> {
         let now = (self.inner.shared.config.now)();
         Ok(MaintenanceReport {
