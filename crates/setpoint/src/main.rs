@@ -23,6 +23,7 @@ mod log;
 mod nodes;
 mod private_containerd;
 mod remote;
+mod resident_memory;
 mod scheduler;
 mod serve;
 mod simulation_file;

@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{AgentFlags, LogFormat, Node, NodeFlags, RuntimeFlag};
-use crate::{private_containerd, simulation_file};
+use crate::{private_containerd, resident_memory, simulation_file};
 
 /// How often a node with a container runtime checks its status.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
@@ -305,6 +305,7 @@ async fn run_until_stopped<T>(
         ended = &mut running => return Ok(ended.map(|()| None)?),
         interrupted = interrupted => interrupted.map(|()| None)?,
         value = until => Some(value),
+        never = resident_memory::release_start_pages(Arc::new(SystemClock::new())) => match never {},
     };
     stop.cancel();
     running.await?;

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{LogFormat, Test, Up};
-use crate::log;
+use crate::{log, resident_memory};
 
 mod access;
 mod access_checker;
@@ -233,7 +233,7 @@ fn served_views(hosting: Option<&Arc<Clusters>>, cluster: &Cluster) -> Arc<dyn V
     }
 }
 
-/// Waits for the components, and meanwhile announces the server once it has started.
+/// Waits for the components, and meanwhile announces the server once it has started, and releases the pages of the start.
 async fn wait(
     components: Components,
     signals: &mut Signals,
@@ -242,11 +242,11 @@ async fn wait(
 ) -> Result<()> {
     let never = async {
         announced.await;
-        std::future::pending().await
+        resident_memory::release_start_pages(clock.clone()).await
     };
     tokio::select! {
         outcome = components.wait(signals, clock) => outcome,
-        never = never => never,
+        never = never => match never {},
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use crate::args::ControllerManager;
 use crate::serve::controller_config::{flag_config, policy_type_checker, token_generator};
 use crate::serve::{self, expand_selection, read_signing_authority};
-use crate::{log, remote};
+use crate::{log, remote, resident_memory};
 use served_resources::ServedByDiscovery;
 
 /// The name of the lease, as kube-controller-manager has it.
@@ -62,7 +62,10 @@ async fn manage(args: ControllerManager, clock: Arc<dyn Clock>) -> Result<()> {
         let listener = TcpListener::bind(address).await;
         manager.serve_endpoints(listener.with_context(|| format!("cannot listen on {address}"))?);
     }
-    Ok(manager.run_until_interrupted().await?)
+    tokio::select! {
+        ended = manager.run_until_interrupted() => Ok(ended?),
+        never = resident_memory::release_start_pages(Arc::new(SystemClock::new())) => match never {},
+    }
 }
 
 /// The configuration of the controllers by flags and files.

@@ -16,7 +16,7 @@ use setpoint_runtime::{Manager, SharedInformerFactory};
 use tokio::net::TcpListener;
 
 use crate::args::{LeaderElectionFlags, Scheduler};
-use crate::{log, remote};
+use crate::{log, remote, resident_memory};
 pub(crate) use file::read_config;
 use file::{ProcessConfig, read_process_config};
 
@@ -65,7 +65,10 @@ async fn schedule(
         let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
         manager.serve_endpoints(listener);
     }
-    Ok(manager.run_until_interrupted().await?)
+    tokio::select! {
+        ended = manager.run_until_interrupted() => Ok(ended?),
+        never = resident_memory::release_start_pages(Arc::new(SystemClock::new())) => match never {},
+    }
 }
 
 /// The flags of leader election, with what the configuration file sets instead.

@@ -43,6 +43,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("cni", 0, &[]),
     row("container-runtime", 0, &[]),
     row("grpc", 0, &[]),
+    row("program-pages", 0, &[]),
     row("schema", 0, &[]),
     row("store", 0, &[]),
     row("streaming", 0, &[]),

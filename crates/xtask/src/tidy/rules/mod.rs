@@ -27,6 +27,7 @@ mod store_users;
 mod store_words;
 mod testdata;
 mod time;
+mod unsafe_code;
 mod verb_literals;
 
 use super::report::Report;
@@ -49,6 +50,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("detached", detached::check),
     ("channels", channels::check),
     ("time", time::check),
+    ("unsafe-code", unsafe_code::check),
     ("sizes", sizes::check),
     ("file-names", file_names::check),
     ("module-docs", module_docs::check),
