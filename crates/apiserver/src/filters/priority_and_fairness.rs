@@ -7,7 +7,8 @@
 //! takes seats until its first events have been sent.
 //!
 //! The design and the constants are those of Kubernetes' `apiserver/pkg/util/flowcontrol`, with these differences. The
-//! hash of a flow has a random key, so that a client cannot choose its queues. The response of a long list and the first
+//! hash of a flow has a random key, so that a client cannot choose its queues. A flow leaves some seats of its level to
+//! other flows, so that nobody waits for the slow requests of one user ([`queue_set`]). The response of a long list and the first
 //! events of a watch occupy their seats no longer than the maximum request timeout, even if the client does not read. In
 //! `work_estimator` only watches of other processes count, since controllers of this one share the caches.
 //!
@@ -53,6 +54,7 @@ use config_consumer::Objects;
 use configuration::{Configuration, FlowSchema, LevelConfiguration, LevelFactory};
 use level::{NewRequest, RequestDetails, Start};
 use objects::DistinguisherMethod;
+use queue_set::Flow;
 use setpoint_api::ApiVerb;
 use utilization::{Phase, ReadWriteUtilization, queue_capacity};
 use watch_tracker::WatchTracker;
@@ -147,7 +149,10 @@ impl PriorityAndFairness {
             .estimate(digest.info, digest.query, schema.max_seats, &self.watches);
         NewRequest {
             slot: schema.slot,
-            flow_hash: self.flow_hash(digest, schema),
+            flow: Flow {
+                hash: self.flow_hash(digest, schema),
+                is_distinguished: schema.distinguisher.is_some(),
+            },
             work: estimate.work,
             watch_count: estimate.watch_count,
             distinguisher: schema.distinguisher,

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::flow_metrics::FlowMetrics;
 use super::objects::DistinguisherMethod;
-use super::queue_set::{LimitResponse, QueueSet, RejectReason, RequestId, RequestState};
+use super::queue_set::{Flow, LimitResponse, QueueSet, RejectReason, RequestId, RequestState};
 use super::retry_after::RetryAfter;
 use super::seat_demand::SeatDemandStats;
 use super::utilization::LevelUtilization;
@@ -71,8 +71,7 @@ pub(crate) struct RequestDetails {
 #[derive(Debug)]
 pub(crate) struct NewRequest {
     pub slot: usize,
-    /// The same for all requests of a flow.
-    pub flow_hash: u64,
+    pub flow: Flow,
     pub work: WorkEstimate,
     /// How many watches a mutating request notifies.
     pub watch_count: Option<usize>,
@@ -242,7 +241,7 @@ impl LevelState {
             is_watch: request.is_watch,
             waiter: None,
         };
-        let id = match self.queue_set.start(now, request.flow_hash, work, active) {
+        let id = match self.queue_set.start(now, request.flow, work, active) {
             Ok(id) => id,
             Err(reason) => {
                 self.flows[slot].rejected(reason, std::time::Duration::ZERO);

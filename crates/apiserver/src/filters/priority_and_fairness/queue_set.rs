@@ -10,9 +10,14 @@
 //! One example: one seat; queue A has three requests of 3 ms, queue B gets one. A's first is executing, so A's
 //! `next_dispatch_r` is R + 3 ms; B's is R. B's request would finish at R + 3 ms and A's second at R + 6 ms: B is next.
 //!
-//! The rules are those of Kubernetes' `apiserver/pkg/util/flowcontrol/fairqueuing/queueset`. Time is an argument. A
-//! request is identified by the [`RequestId`] that `start` returns; the ids of dispatched requests are collected for
-//! [`QueueSet::visit_dispatched`].
+//! The order alone does not protect others from requests that execute for long: seven lists that their client reads
+//! slowly would occupy a level until the first of them ends. A flow therefore leaves a fifth of the seats that other
+//! flows do not use ([`QueueSet::is_over_share`]); while it has taken the rest, its requests wait and those of other
+//! flows pass them.
+//!
+//! Otherwise the rules are those of Kubernetes' `apiserver/pkg/util/flowcontrol/fairqueuing/queueset`. Time is an
+//! argument. A request is identified by the [`RequestId`] that `start` returns; the ids of dispatched requests are
+//! collected for [`QueueSet::visit_dispatched`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,10 +26,12 @@ use jiff::Timestamp;
 
 mod dispatch;
 mod end;
+mod flow_seats;
 mod queue;
 mod requests;
 
 pub(crate) use dispatch::DispatchMetrics;
+pub(crate) use flow_seats::Flow;
 pub(crate) use queue::Queue;
 pub(crate) use requests::{Request, RequestId, RequestState};
 
@@ -32,10 +39,14 @@ use super::seat_demand::{SeatDemand, SeatDemandStats};
 use super::seat_seconds::SeatSeconds;
 use super::shuffle_sharding::Dealer;
 use super::work_estimate::WorkEstimate;
+use flow_seats::FlowSeats;
 use requests::Requests;
 
 /// The service time that is assumed of a request until it finishes.
 const ESTIMATED_SERVICE_TIME: Duration = Duration::from_millis(3);
+
+/// Of so many seats that other flows do not use, a flow leaves one.
+const SEATS_PER_RESERVED_SEAT: usize = 5;
 
 /// What happens to requests over the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +102,8 @@ pub(crate) struct QueueSet<T> {
     /// How many queues are active.
     active_queues: usize,
     requests: Requests<T>,
+    /// Of executing requests, and of those that only occupy their final seats.
+    flow_seats: FlowSeats,
     /// Executing requests whose seats are released at a time. Each is the `timer` of its request.
     timers: BTreeSet<(Timestamp, RequestId)>,
     /// Virtual time at `last`.
@@ -117,6 +130,7 @@ impl<T> QueueSet<T> {
             queues: Vec::new(),
             active_queues: 0,
             requests: Requests::default(),
+            flow_seats: FlowSeats::default(),
             timers: BTreeSet::new(),
             current_r: SeatSeconds::ZERO,
             last: now,
@@ -150,18 +164,19 @@ impl<T> QueueSet<T> {
     pub(crate) fn start(
         &mut self,
         now: Timestamp,
-        hash: u64,
+        flow: Flow,
         work: WorkEstimate,
         attached: T,
     ) -> Result<RequestId, RejectReason> {
         self.sync(now);
-        let request = Request::new(attached, work, now, self.current_r);
+        let request = Request::new(attached, flow, work, (now, self.current_r));
         let LimitResponse::Queue(config) = self.response else {
             return self.start_without_queue(now, request);
         };
-        let queue = self.select_queue(config, hash);
+        let queue = self.select_queue(config, flow.hash);
         let is_full = self.queues[queue].len() >= config.queue_length_limit;
-        if is_full && self.totals.seats_in_use >= self.limit {
+        let must_wait = self.totals.seats_in_use >= self.limit || self.is_over_share(&request);
+        if is_full && must_wait {
             self.totals.rejected += 1;
             return Err(RejectReason::QueueFull);
         }

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 
 use super::requests::{final_work_of, work_of};
-use super::{ESTIMATED_SERVICE_TIME, LimitResponse, QueueSet, Request, RequestId, RequestState};
+use super::{
+    ESTIMATED_SERVICE_TIME, LimitResponse, Queue, QueueSet, Request, RequestId, RequestState,
+    SEATS_PER_RESERVED_SEAT,
+};
 use crate::filters::priority_and_fairness::seat_seconds::SeatSeconds;
 
 /// Virtual times of the last dispatch, for metrics.
@@ -57,12 +60,25 @@ impl<T> QueueSet<T> {
         }
     }
 
+    /// Whether a request would take more than its flow's share of the seats. A flow may execute one request of any width.
+    pub(super) fn is_over_share(&self, request: &Request<T>) -> bool {
+        let own = self.flow_seats.of(request.flow);
+        if own == 0 || !request.flow.is_distinguished {
+            return false;
+        }
+        let others = self.totals.seats_in_use - own;
+        let available = self.limit.saturating_sub(others);
+        own + request.work.max_seats() > available - available / SEATS_PER_RESERVED_SEAT
+    }
+
     pub(super) fn set_executing(&mut self, now: Timestamp, id: RequestId) {
         let Some(request) = self.requests.find_mut(id) else {
             return;
         };
         request.state = RequestState::Executing { started: now };
-        self.totals.seats_in_use += request.work.max_seats();
+        let (flow, seats) = (request.flow, request.work.max_seats());
+        self.flow_seats.add(flow, seats);
+        self.totals.seats_in_use += seats;
         self.totals.executing += 1;
         self.totals.dispatched += 1;
         self.dispatched.push(id);
@@ -84,7 +100,15 @@ impl<T> QueueSet<T> {
             .map_or(0, |request| request.work.max_seats())
     }
 
-    /// The request with the earliest virtual finish among the oldest of each queue. Among equals it is the first one
+    /// The oldest request of a queue whose flow is not over its share.
+    fn next_of(&self, queue: &Queue) -> Option<(RequestId, &Request<T>)> {
+        let mut waiting = queue
+            .waiting()
+            .filter_map(|id| Some((id, self.requests.find(id)?)));
+        waiting.find(|(_, request)| !self.is_over_share(request))
+    }
+
+    /// The request with the earliest virtual finish among the next ones of each queue. Among equals it is the first one
     /// after the queue that was dispatched from last.
     fn find_next(&mut self) -> Option<(usize, RequestId)> {
         let mut best: Option<(SeatSeconds, usize, RequestId)> = None;
@@ -94,12 +118,14 @@ impl<T> QueueSet<T> {
         for offset in 0..self.queues.len() {
             let index = (first + offset) % self.queues.len();
             let queue = &self.queues[index];
-            let Some(id) = queue.oldest() else { continue };
+            let Some((id, request)) = self.next_of(queue) else {
+                continue;
+            };
             let start = queue.next_dispatch_r;
             let in_progress = SeatSeconds::of(queue.seats_in_use, ESTIMATED_SERVICE_TIME);
             next_s = widen(next_s, start);
             discounted_s = widen(discounted_s, start - in_progress);
-            let work = self.requests.find(id).map(|request| work_of(&request.work))?;
+            let work = work_of(&request.work);
             if best.is_none_or(|(finish, ..)| start + work < finish) {
                 best = Some((start + work, index, id));
             }

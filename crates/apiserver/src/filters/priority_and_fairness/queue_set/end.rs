@@ -57,6 +57,7 @@ impl<T> QueueSet<T> {
             return;
         };
         let seats = request.work.max_seats();
+        self.flow_seats.remove(request.flow, seats);
         self.totals.seats_in_use -= seats;
         if let Some(queue) = request.queue {
             self.update_queue(queue, |queue| queue.seats_in_use -= seats);

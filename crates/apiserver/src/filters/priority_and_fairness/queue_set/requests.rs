@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::ESTIMATED_SERVICE_TIME;
+use super::{ESTIMATED_SERVICE_TIME, Flow};
 use crate::filters::priority_and_fairness::seat_seconds::SeatSeconds;
 use crate::filters::priority_and_fairness::work_estimate::WorkEstimate;
 
@@ -24,6 +24,7 @@ pub(crate) struct Request<T> {
     pub state: RequestState,
     /// Index of its queue; `None` if it went through none.
     pub queue: Option<usize>,
+    pub(super) flow: Flow,
     pub(super) arrival_r: SeatSeconds,
     /// When it is ended or released, if that is set.
     pub(super) timer: Option<Timestamp>,
@@ -64,9 +65,15 @@ pub(super) fn final_work_of(work: &WorkEstimate) -> SeatSeconds {
 // === impl Request ===
 
 impl<T> Request<T> {
-    pub(super) fn new(attached: T, work: WorkEstimate, arrival: Timestamp, arrival_r: SeatSeconds) -> Self {
+    pub(super) fn new(
+        attached: T,
+        flow: Flow,
+        work: WorkEstimate,
+        (arrival, arrival_r): (Timestamp, SeatSeconds),
+    ) -> Self {
         Self {
             attached,
+            flow,
             work,
             arrival,
             arrival_r,

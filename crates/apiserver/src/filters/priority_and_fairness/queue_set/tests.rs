@@ -48,7 +48,20 @@ impl Fixture {
         work: WorkEstimate,
         name: &'static str,
     ) -> Result<RequestId, RejectReason> {
-        let id = self.set.start(self.now, queue, work, name);
+        let flow = Flow {
+            hash: queue,
+            is_distinguished: true,
+        };
+        self.start_in_flow(flow, work, name)
+    }
+
+    fn start_in_flow(
+        &mut self,
+        flow: Flow,
+        work: WorkEstimate,
+        name: &'static str,
+    ) -> Result<RequestId, RejectReason> {
+        let id = self.set.start(self.now, flow, work, name);
         self.collect();
         id
     }
@@ -266,4 +279,100 @@ fn an_idle_flow_does_not_save_up_its_share() {
     let late = ["l1", "l2", "l3"].map(|name| (name, level.start(1, name), 3));
     let order = level.drain(&[busy.as_slice(), &late].concat());
     assert_eq!(order, ["b1", "l1", "b2", "l2", "b3", "l3", "b4"]);
+}
+
+#[test]
+fn a_flow_leaves_seats_to_others() {
+    let mut level = Fixture::new(queues(4, 50), 10);
+    for _ in 0..20 {
+        level.start(0, "alice");
+    }
+    level.check(&["alice"; 8]);
+    level.start(1, "bob");
+    level.check(&["bob"]);
+}
+
+#[test]
+fn a_flow_of_wide_requests_leaves_seats_to_others() {
+    let mut level = Fixture::new(queues(4, 50), 49);
+    for _ in 0..8 {
+        level.start_wide(0, WorkEstimate::seats(7), "list").unwrap();
+    }
+    level.check(&["list"; 5]);
+    level.start(1, "get");
+    level
+        .start_wide(2, WorkEstimate::seats(7), "list of another")
+        .unwrap();
+    level.check(&["get", "list of another"]);
+}
+
+#[test]
+fn several_flows_share_what_the_others_do_not_use() {
+    let mut level = Fixture::new(queues(4, 50), 50);
+    for flow in 0..3 {
+        for _ in 0..50 {
+            level.start(flow, ["a", "b", "c"][usize::try_from(flow).unwrap()]);
+        }
+    }
+    let count = |name: &str, all: &[&str]| all.iter().filter(|own| **own == name).count();
+    let dispatched = std::mem::take(&mut level.dispatched);
+    assert_eq!(["a", "b", "c"].map(|name| count(name, &dispatched)), [40, 8, 2]);
+}
+
+#[test]
+fn a_flow_over_its_share_is_passed_in_its_queue() {
+    let mut level = Fixture::new(queues(1, 50), 10);
+    let alice = [(); 9].map(|()| level.start(0, "alice"));
+    level.check(&["alice"; 8]);
+    // The hash of another flow, whose queue is the same.
+    level.start(1, "bob");
+    level.check(&["bob"]);
+    level.end(alice[0]);
+    level.check(&["alice"]);
+}
+
+#[test]
+fn a_full_queue_rejects_a_flow_over_its_share() {
+    let mut level = Fixture::new(queues(1, 2), 10);
+    for _ in 0..10 {
+        level.start(0, "alice");
+    }
+    assert_eq!(level.start_wide(0, ONE, "alice"), Err(RejectReason::QueueFull));
+    level.start(1, "bob");
+    assert!(level.dispatched.ends_with(&["bob"]), "{:?}", level.dispatched);
+}
+
+#[test]
+fn a_flow_may_execute_one_request_of_any_width() {
+    let mut level = Fixture::new(queues(4, 50), 10);
+    let wide = level.start_wide(0, WorkEstimate::seats(10), "wide").unwrap();
+    level.check(&["wide"]);
+    level.end(wide);
+    level.start(0, "next");
+    level.start_wide(0, WorkEstimate::seats(8), "wide").unwrap();
+    level.check(&["next"]);
+}
+
+#[test]
+fn a_flow_that_is_not_distinguished_may_take_all_seats() {
+    let mut level = Fixture::new(queues(4, 50), 10);
+    let flow = Flow {
+        hash: 0,
+        is_distinguished: false,
+    };
+    for _ in 0..20 {
+        level.start_in_flow(flow, ONE, "a").unwrap();
+    }
+    level.check(&["a"; 10]);
+}
+
+#[test]
+fn seats_of_a_flow_are_returned() {
+    let mut level = Fixture::new(queues(4, 50), 10);
+    for _ in 0..3 {
+        let all = [(); 8].map(|()| level.start(0, "a"));
+        level.check(&["a"; 8]);
+        all.into_iter().for_each(|id| level.end(id));
+    }
+    assert!(level.set.is_idle());
 }
