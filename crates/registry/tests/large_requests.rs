@@ -4,8 +4,11 @@
 
 mod cluster;
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::task::Poll;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -13,7 +16,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use cluster::{Cluster, config_map, parse};
-use setpoint_api::Status;
+use setpoint_api::options::ListOptions;
+use setpoint_api::{ResourceVersion, Status};
 use setpoint_registry_api::{Admit, AdmitFuture, Review};
 
 /// Admission that keeps its thread busy while it reviews the object `large`, until the test lets it go on.
@@ -140,4 +144,47 @@ async fn large_requests_that_wait_for_a_webhook_hold_no_slot() {
     admission.go_on.add_permits(waiting);
     let outcomes = requests.join_all().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+}
+
+/// Polls a future once.
+async fn is_pending<T>(future: &mut (impl Future<Output = T> + Unpin)) -> bool {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_large_selection_takes_a_slot() {
+    let (cluster, (entered, go_on)) = busy_cluster().await;
+    let cluster = Arc::new(cluster);
+    let slots = std::thread::available_parallelism().unwrap().get().div_ceil(2);
+    let mut requests = JoinSet::new();
+    for number in 0..slots {
+        let name = format!("busy-{number}");
+        cluster.create(&config_map(&name)).await.unwrap();
+        let mut body = parse(&config_map(&name));
+        body["data"] = json!({"busy": "yes", "text": "x".repeat(200_000)});
+        let busy = cluster.clone();
+        requests.spawn(async move { busy.update(&body, "").await.map(drop) });
+        entered.recv().unwrap();
+    }
+    let list = |labels: &str| {
+        let options = ListOptions {
+            labels: labels.parse().unwrap(),
+            resource_version: Some(ResourceVersion::ZERO),
+            ..ListOptions::default()
+        };
+        Box::pin(cluster.list("configmaps", options))
+    };
+    assert!(!is_pending(&mut list("!a")).await);
+    let requirements: Vec<String> = (0..=10_000).map(|number| format!("!a{number}")).collect();
+    let mut large = list(&requirements.join(","));
+    assert!(is_pending(&mut large).await);
+    for _ in 0..slots {
+        go_on.send(()).unwrap();
+    }
+    assert!(large.await.unwrap().items.len() >= slots);
+    requests
+        .join_all()
+        .await
+        .into_iter()
+        .for_each(|outcome| outcome.unwrap());
 }

@@ -8,7 +8,8 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::{ListOptions, ResourceVersionMatch};
 use setpoint_api::selector::{FieldSelector, LabelSelector, selects};
-use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored, off_worker};
+use setpoint_api::{Gvk, Key, List, ResourceVersion, Response, Status, Stored};
+use setpoint_cache::Snapshot;
 use setpoint_schema::fields;
 use setpoint_store::Record;
 
@@ -71,15 +72,23 @@ async fn collect_stored(
     page: Option<&Page>,
     exact: Option<ResourceVersion>,
 ) -> Result<List, Status> {
-    if let Some(version) = exact {
-        return list_from_store(context, options, version, page);
-    }
     match options.resource_version {
+        _ if exact.is_some() => {}
         Some(ResourceVersion::ZERO) => {}
         Some(version) if page.is_none() => wait_for(context, version).await?,
         _ => wait_until_fresh(context).await,
     }
-    list_from_cache(context, options, page)
+    let snapshot = context.resource.cache.snapshot();
+    let is_large = is_large_selection(snapshot.len(), options);
+    let select = move || match exact {
+        Some(version) => list_from_store(context, options, version, page),
+        None => list_from_cache(context, options, page, &snapshot),
+    };
+    let list = match is_large {
+        true => context.registry.large_requests.run(async { select() }).await?,
+        false => select()?,
+    };
+    Ok(list)
 }
 
 /// Collects the objects of a list in the version of the request. If the selectors apply to that version, more objects
@@ -142,8 +151,8 @@ fn list_from_cache(
     context: &RequestContext<'_>,
     options: &ListOptions,
     page: Option<&Page>,
+    snapshot: &Snapshot,
 ) -> Result<List, Status> {
-    let snapshot = context.resource.cache.snapshot();
     let fields = &options.fields;
     let pinned = fields.exact_match("metadata.namespace").unwrap_or_default();
     let namespace = match context.namespace() {
@@ -151,7 +160,7 @@ fn list_from_cache(
         own => own,
     };
     let start = Key::new("", &start_of(context, page));
-    let select = || match fields.exact_match("metadata.name") {
+    let chunk = match fields.exact_match("metadata.name") {
         Some(name) if !namespace.is_empty() || !context.kind_info().is_namespaced() => {
             let found = snapshot.find(&Key::new(namespace, name));
             take_chunk(options, found.into_iter(), |object| Ok(object.clone()))
@@ -161,10 +170,6 @@ fn list_from_cache(
             let objects = snapshot.in_namespace_from(namespace, &start);
             take_chunk(options, objects, |object| Ok(object.clone()))
         }
-    };
-    let chunk = match is_large_selection(snapshot.len(), options) {
-        true => off_worker(select),
-        false => select(),
     };
     Ok(chunk?.into_list(context, snapshot.version))
 }
