@@ -186,10 +186,20 @@ impl Registry {
     /// An object as it is in the store now. The cached one is used where it has the same version.
     pub(crate) fn find(&self, resource: &Resource, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
         let storage_key = key::storage_key(&resource.prefix, key);
-        let Some(record) = self.store.snapshot().get(&storage_key) else {
+        let find = || self.store.snapshot().get(&storage_key);
+        let found = match find() {
             // What cannot be decrypted is not absent: its dependents must not be deleted, for example.
-            let absent = self.store.check_decodable(&storage_key);
-            return absent.map(|()| None).map_err(error::from_store);
+            None if self.store.is_replica() => {
+                self.store
+                    .check_decodable(&storage_key)
+                    .map_err(error::from_store)?;
+                // It may be readable since the first look.
+                find()
+            }
+            found => found,
+        };
+        let Some(record) = found else {
+            return Ok(None);
         };
         let object = resource.find_or_decode(key, &record);
         object.map(Some).map_err(error::undecodable)

@@ -437,6 +437,13 @@ async fn a_secret_of_another_servers_key_is_an_error_until_it_can_be_decrypted()
     );
     let error = elsewhere.create(&secret).await.unwrap_err();
     assert_eq!(error.code, 500, "{error:?}");
+    // A list would lack it.
+    let error = elsewhere.list(&ListOptions::default()).await.unwrap_err();
+    assert_eq!(error.code, 500, "{error:?}");
+    let expected = r#"secrets/default/a": no matching key was found for the provided AES transformer"#;
+    assert!(error.message.ends_with(expected), "{error:?}");
+    let others = second.client().namespaced::<Secret>("kube-system");
+    others.list(&ListOptions::default()).await.unwrap();
     second.kill();
 
     // With both keys it is readable; a rewrite, at whichever server, makes it readable with the new key alone.

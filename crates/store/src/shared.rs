@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -126,6 +127,27 @@ impl Shared {
         match undecodable.get(&stored_key) {
             Some(UndecodableEntry { reason, .. }) => Err(Error::Undecodable {
                 key: stored_key,
+                reason: reason.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if a value that cannot be decoded is stored under a key of this range of the map, and the map has no earlier
+    /// one.
+    pub(crate) fn check_range_decodable(&self, range: Range<&[u8]>) -> Result<(), Error> {
+        let undecodable = self.undecodable.lock();
+        if undecodable.is_empty() {
+            return Ok(());
+        }
+        let head = self.head();
+        let is_missing = |stored_key: &Bytes| {
+            let key = self.config.codec.map_key(stored_key);
+            key.is_some_and(|key| range.contains(&&key[..]) && head.index.find(&key).is_none())
+        };
+        match undecodable.iter().find(|(key, _)| is_missing(key)) {
+            Some((key, UndecodableEntry { reason, .. })) => Err(Error::Undecodable {
+                key: key.clone(),
                 reason: reason.clone(),
             }),
             None => Ok(()),

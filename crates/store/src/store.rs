@@ -1,6 +1,6 @@
 //! [`Store`], the handle: every operation of a store, and which component executes it.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::Range, path::Path, sync::Arc};
 
 use bytes::Bytes;
 
@@ -225,6 +225,12 @@ impl Store {
     /// and is not.
     pub fn check_decodable(&self, key: &[u8]) -> Result<(), Error> {
         self.inner.shared.check_decodable(key)
+    }
+
+    /// Fails if the engine has a value that the codec cannot decode under any key of a range, and there is no record of
+    /// that key: a list of the range would lack it.
+    pub fn check_range_decodable(&self, range: Range<&[u8]>) -> Result<(), Error> {
+        self.inner.shared.check_range_decodable(range)
     }
 
     /// The current metrics.

@@ -78,6 +78,7 @@ async fn collect_stored(
         Some(version) if page.is_none() => wait_for(context, version).await?,
         _ => wait_until_fresh(context).await,
     }
+    check_decodable(context, &options.fields, page)?;
     let snapshot = context.resource.cache.snapshot();
     let is_large = is_large_selection(snapshot.len(), options);
     let select = move || match exact {
@@ -88,7 +89,46 @@ async fn collect_stored(
         true => context.registry.large_requests.run(async { select() }).await?,
         false => select()?,
     };
+    // A value that was written meanwhile counts, too.
+    check_decodable(context, &options.fields, page)?;
     Ok(list)
+}
+
+/// Fails if an object in the range of the list cannot be decoded, as upstream: the list would lack it, and a controller
+/// that reads that an object is absent deletes what it owns.
+pub(crate) fn check_decodable(
+    context: &RequestContext<'_>,
+    fields: &FieldSelector,
+    page: Option<&Page>,
+) -> Result<(), Status> {
+    if !context.registry.store.is_replica() {
+        return Ok(());
+    }
+    let prefix = &context.resource.prefix;
+    let start = start_of(context, page);
+    let (start, end) = match (context.namespace(), fields.exact_match("metadata.name")) {
+        (namespace, Some(name)) if !namespace.is_empty() || !context.kind_info().is_namespaced() => {
+            let key = format!("{prefix}{}", Key::new(namespace, name));
+            let end = format!("{key}\0");
+            (key, end)
+        }
+        ("", _) => (format!("{prefix}{start}"), key::prefix_end(prefix)),
+        (namespace, _) => (
+            format!("{prefix}{start}"),
+            key::prefix_end(&format!("{prefix}{namespace}/")),
+        ),
+    };
+    let decodable = context
+        .registry
+        .store
+        .check_range_decodable(start.as_bytes()..end.as_bytes());
+    decodable.map_err(|failed| match failed {
+        setpoint_store::Error::Undecodable { key, reason } => {
+            let key = String::from_utf8_lossy(&key);
+            Status::internal(format!("unable to transform key {key:?}: {reason}"))
+        }
+        other => error::from_store(other),
+    })
 }
 
 /// Collects the objects of a list in the version of the request. If the selectors apply to that version, more objects

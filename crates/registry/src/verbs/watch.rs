@@ -22,7 +22,7 @@ use setpoint_cache::{Subscription, TooOld};
 use setpoint_schema::fields;
 use setpoint_strategy::Kind;
 
-use super::list::{check_fields, reject_options, wait_for, wait_until_fresh};
+use super::list::{check_decodable, check_fields, reject_options, wait_for, wait_until_fresh};
 use crate::conversion::{self, UnconvertedChanges};
 use crate::request_context::RequestContext;
 use crate::{convert, stored_object};
@@ -86,6 +86,12 @@ async fn subscribe(
         (Some(true), Some(version)) => wait_for(context, version).await?,
         (_, None) => wait_until_fresh(context).await,
         _ => {}
+    }
+    if matches!(
+        (options.send_initial_events, version),
+        (Some(true), _) | (None, None)
+    ) {
+        check_decodable(context, &options.fields, None)?;
     }
     Ok(match (options.send_initial_events, version) {
         (Some(true), _) | (None, None) => cache.subscribe(None),

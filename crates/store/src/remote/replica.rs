@@ -39,6 +39,9 @@ struct ReplicaState {
     draft: Draft,
     /// The replica holds what the cluster held at the revision of the draft.
     filled: bool,
+    /// Keys whose values in the draft could be decoded, and before could not. They are reported as undecodable until the
+    /// draft is published: a reader that does not find such a key must not conclude that it is absent.
+    repaired: Vec<Bytes>,
 }
 
 /// A put that was sent to the cluster. Its record takes the value and the attachment of the put, so that this process
@@ -58,7 +61,11 @@ impl Replica {
         let draft = Draft::new(Head::clone(&shared.head()), 0);
         Replica {
             shared,
-            state: Mutex::new(ReplicaState { draft, filled: false }),
+            state: Mutex::new(ReplicaState {
+                draft,
+                filled: false,
+                repaired: Vec::new(),
+            }),
             pending: Mutex::default(),
             waiting: Mutex::default(),
             fills: AtomicU64::new(0),
@@ -87,7 +94,7 @@ impl Replica {
         let mut state = self.state.lock();
         self.fills.fetch_add(1, SeqCst);
         if !state.filled {
-            let head = self.first_head(entries, revision);
+            let head = self.first_head(&mut state.repaired, entries, revision);
             state.draft = Draft::new(head, 0);
             state.filled = true;
             self.publish(&mut state, revision);
@@ -195,10 +202,10 @@ impl Replica {
         }
     }
 
-    fn first_head(&self, entries: Vec<RemoteEntry>, revision: Revision) -> Head {
+    fn first_head(&self, repaired: &mut Vec<Bytes>, entries: Vec<RemoteEntry>, revision: Revision) -> Head {
         let decoded = entries
             .into_iter()
-            .filter_map(|entry| self.decode_or_report(entry));
+            .filter_map(|entry| self.decode_or_report(repaired, entry));
         let mut records: Vec<_> = decoded.map(Arc::new).collect();
         records.sort_by(|a, b| a.key.cmp(&b.key));
         records.dedup_by(|a, b| a.key == b.key);
@@ -242,7 +249,7 @@ impl Replica {
         for change in changes {
             let revision = change.revision();
             match change {
-                RemoteChange::Put(entry) => self.apply_put(&mut state.draft, entry),
+                RemoteChange::Put(entry) => self.apply_put(state, entry),
                 RemoteChange::Delete { key, .. } => {
                     self.shared.undecodable.lock().remove(&key);
                     if let Some(key) = self.shared.config.codec.map_key(&key) {
@@ -254,13 +261,19 @@ impl Replica {
         }
     }
 
-    fn apply_put(&self, draft: &mut Draft, entry: RemoteEntry) {
+    fn apply_put(&self, state: &mut ReplicaState, entry: RemoteEntry) {
         if let Some((pending, put)) = self.take_pending(&entry) {
-            self.shared.undecodable.lock().remove(&entry.key);
-            let record = draft.restore(own_record(put, &entry));
+            self.note_repaired(&mut state.repaired, &entry.key);
+            let record = state.draft.restore(own_record(put, &entry));
             *pending.record.lock() = Some(record);
-        } else if let Some(record) = self.decode_or_report(entry) {
-            draft.restore(record);
+        } else if let Some(record) = self.decode_or_report(&mut state.repaired, entry) {
+            state.draft.restore(record);
+        }
+    }
+
+    fn note_repaired(&self, repaired: &mut Vec<Bytes>, key: &Bytes) {
+        if self.shared.undecodable.lock().contains_key(key) {
+            repaired.push(key.clone());
         }
     }
 
@@ -276,11 +289,11 @@ impl Replica {
     }
 
     /// The record of an entry; none if the key is no part of the map or the value cannot be decoded.
-    fn decode_or_report(&self, entry: RemoteEntry) -> Option<Record> {
+    fn decode_or_report(&self, repaired: &mut Vec<Bytes>, entry: RemoteEntry) -> Option<Record> {
         self.shared.config.codec.map_key(&entry.key)?;
         match decode(&self.shared.config, entry.clone()) {
             Ok(record) => {
-                self.shared.undecodable.lock().remove(&entry.key);
+                self.note_repaired(repaired, &entry.key);
                 Some(record)
             }
             Err(error) => {
@@ -289,6 +302,7 @@ impl Replica {
                     Error::Undecodable { reason, .. } => reason,
                     other => other.to_string(),
                 };
+                repaired.retain(|key| *key != entry.key);
                 let mut undecodable = self.shared.undecodable.lock();
                 undecodable.insert(entry.key.clone(), UndecodableEntry { entry, reason });
                 None
@@ -301,6 +315,9 @@ impl Replica {
         state.draft.reach(revision);
         state.draft.close(&self.shared.config.history);
         let replaced = publish(&self.shared, state.draft.head().clone());
+        for key in state.repaired.drain(..) {
+            self.shared.undecodable.lock().remove(&key);
+        }
         let reached = {
             let mut waiting = self.waiting.lock();
             let later = waiting.split_off(&revision.next());
