@@ -307,6 +307,18 @@ fn values_that_could_not_be_decrypted_are_served_once_they_can_be() {
         assert!(error.to_string().ends_with("no key 1"), "{error}");
     }
     reader.check_decodable(b"secret/other").unwrap();
+    // A list of their range would lack them.
+    let check = |start: &str, end: &str| reader.check_range_decodable(start.as_bytes()..end.as_bytes());
+    let error = check("secret/", "secret0").unwrap_err().to_string();
+    assert!(error.contains("secret/after"), "{error}");
+    assert!(
+        check("secret/b", "secret0")
+            .unwrap_err()
+            .to_string()
+            .contains("secret/before")
+    );
+    check("plain", "secret/").unwrap();
+    check("secret/c", "secret0").unwrap();
     assert_eq!(wait(reader.maintain()).unwrap().decoded, 0);
 
     let mut watcher = reader.watch(b"", reader.revision()).unwrap();
