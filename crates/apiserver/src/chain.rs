@@ -31,15 +31,15 @@ use crate::{compression, handler, negotiate, non_resource, respond};
 /// A watch waits for its seats as long as a request without a timeout does.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Handles one request. Errors and panics become error responses.
+/// Handles one request, which has arrived at `begun`. Errors and panics become error responses.
 pub(crate) async fn handle(
     shared: &View,
     peer: &Peer,
     base_path: &str,
+    begun: Timestamp,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let id = shared.audit_ids.for_request(request.headers());
-    let begun = shared.clock.now();
     let (head, body) = request.into_parts();
     let mut body = Some(body);
     let query = Query::parse(head.uri.query());
@@ -98,7 +98,7 @@ pub(crate) struct Exchange<'a> {
     /// Value of the response's `Audit-Id` header.
     pub audit_id: &'a HeaderValue,
     /// When the request arrived.
-    begun: Timestamp,
+    pub begun: Timestamp,
     /// The audit event of this request.
     pub audit: AuditContext,
     /// The request's FlowSchema; set once the user is known.

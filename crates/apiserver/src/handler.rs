@@ -3,13 +3,16 @@
 
 mod verb;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::selector::FieldSelector;
-use setpoint_api::{ApiVerb, ApiVerbs, Payload, Request, Status, Target, User, Verb, off_worker};
+use setpoint_api::{
+    ApiVerb, ApiVerbs, Payload, Request, ServeFuture, Status, Target, User, Verb, off_worker,
+};
 use setpoint_strategy::{ConnectKind, Kind, KindInfo};
 
 use crate::body::Body;
@@ -24,7 +27,6 @@ use crate::request::payload::{self, ReceivedPayload};
 use crate::request::{ResourceRequest, options};
 use crate::respond;
 use crate::table::{self, IncludeObject, RenderOptions};
-use crate::view::View;
 use crate::watch::{WatchBody, socket};
 use verb::{target, with_options};
 
@@ -54,7 +56,7 @@ pub(crate) async fn handle(
     }
     let negotiated = negotiate(exchange, verb, supported)?;
     let shared = exchange.shared;
-    let deadline = Deadline::after(timeout(exchange)?, &*shared.clock);
+    let deadline = Deadline::after(exchange.begun, timeout(exchange)?, &*shared.clock);
     shared.memory.check(exchange, resource, &user, body.as_ref())?;
     let ReceivedPayload {
         payload,
@@ -79,7 +81,9 @@ pub(crate) async fn handle(
         _ => negotiated,
     };
     check_deletion(exchange, &request).await?;
-    let result = call(shared, request, deadline).await;
+    let is_watch = matches!(request.verb, Verb::Watch(_));
+    let reply = shared.serve.call(request);
+    let result = finish(reply, is_watch, deadline).await;
     let result = result.inspect_err(|status| record_error(exchange, status))?;
     exchange
         .audit
@@ -89,7 +93,7 @@ pub(crate) async fn handle(
         representation: negotiated.representation,
         kind: kind.clone(),
         include_object: IncludeObject::parse(exchange.query, negotiated.representation)?,
-        now: shared.clock.now(),
+        now: exchange.begun,
     };
     match is_costly(negotiated, &result) {
         true => off_worker(|| write(exchange, negotiated, render, result)),
@@ -134,7 +138,8 @@ async fn receive<'a>(
 ) -> Result<ReceivedPayload<'a>, StatusError> {
     let bodies = &exchange.shared.bodies;
     let received = payload::read(&exchange.head.headers, verb, supported, body, (bodies, user));
-    match deadline.limit(received).await {
+    let received = deadline.limit(pin!(received)).await;
+    match received {
         Ok(received) => received,
         Err(exceeded) => {
             // The rest of the body is not waited for.
@@ -308,17 +313,15 @@ async fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<()
     }
 }
 
-/// Calls `Serve` with a deadline; watches have none.
-async fn call(
-    shared: &View,
-    request: Request,
+/// Waits for the reply of `Serve`, up to the deadline; watches have none.
+async fn finish(
+    mut reply: ServeFuture<'_>,
+    is_watch: bool,
     deadline: Deadline<'_>,
 ) -> Result<setpoint_api::Response, StatusError> {
-    let long_running = matches!(request.verb, Verb::Watch(_));
-    let reply = shared.serve.call(request);
-    let reply = match long_running {
+    let reply = match is_watch {
         true => reply.await,
-        false => deadline.limit(reply).await?,
+        false => deadline.limit(reply.as_mut()).await?,
     };
     reply.map_err(Box::new)
 }

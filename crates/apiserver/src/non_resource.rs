@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 
 use bytes::Bytes;
 use http::header::CACHE_CONTROL;
@@ -230,9 +230,10 @@ async fn custom_route(
         return Err(Box::new(Status::method_not_allowed()));
     }
     let has_body = matches!(verb, HttpVerb::Post | HttpVerb::Put | HttpVerb::Patch);
-    let deadline = Deadline::after(deadline::read(exchange.query)?, &*exchange.shared.clock);
+    let timeout = deadline::read(exchange.query)?;
+    let deadline = Deadline::after(exchange.begun, timeout, &*exchange.shared.clock);
     let body = match body.as_mut().filter(|_| has_body) {
-        Some(body) => deadline.limit(limit::read(body)).await??,
+        Some(body) => deadline.limit(pin!(limit::read(body))).await??,
         None => Bytes::new(),
     };
     let request = RouteRequest {

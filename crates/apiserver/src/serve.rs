@@ -285,9 +285,10 @@ async fn route(
             return respond::error(negotiate::error(request.headers(), &query), &status);
         }
     };
-    let peer = client.peer(&view, shared.clock.now());
+    let begun = view.clock.now();
+    let peer = client.peer(&view, begun);
     let base_path = take_prefix(request.uri_mut(), prefix);
-    chain::handle(&view, &peer, &base_path, request).await
+    chain::handle(&view, &peer, &base_path, begun, request).await
 }
 
 /// Removes the prefix of this length from the path, and returns it.

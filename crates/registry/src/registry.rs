@@ -219,7 +219,7 @@ impl Registry {
     async fn execute(&self, request: Request, is_large: bool) -> Result<Response, Status> {
         let verb = request.verb.api_verb();
         if self.store.is_replica() && confirmed_read::needs_newest(&request.verb) {
-            confirmed_read::wait(self).await?;
+            Box::pin(confirmed_read::wait(self)).await?;
         }
         let result = match self.find_version(&request.target.resource) {
             Some(served) => {
@@ -227,7 +227,7 @@ impl Registry {
                 context.is_large = is_large;
                 let result = verbs::dispatch(&context, request.verb).await;
                 let result = match (result, context.kind.webhook_conversion()) {
-                    (Ok(response), Some(_)) => conversion::response(&context, response).await,
+                    (Ok(response), Some(_)) => Box::pin(conversion::response(&context, response)).await,
                     (result, _) => result.and_then(|response| convert::response(&context, response)),
                 };
                 match result {

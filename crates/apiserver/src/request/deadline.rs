@@ -1,6 +1,7 @@
 //! The deadline of a request: query parameter `timeout`, a Go duration, at most one minute.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,16 +21,18 @@ pub(crate) struct Deadline<'a> {
 }
 
 impl<'a> Deadline<'a> {
-    /// A deadline that begins now.
-    pub(crate) fn after(timeout: Duration, clock: &'a dyn Clock) -> Self {
-        let end = clock.now().saturating_add(timeout).unwrap_or(Timestamp::MAX);
+    /// The deadline of a request that arrived at `begun`. As upstream, the time for which it waits for seats counts.
+    pub(crate) fn after(begun: Timestamp, timeout: Duration, clock: &'a dyn Clock) -> Self {
+        let end = begun.saturating_add(timeout).unwrap_or(Timestamp::MAX);
         Self { clock, end }
     }
 
-    /// Waits for a step of the request. After the deadline the step is dropped, and the request fails. The timer starts
-    /// only if the step is not ready at once.
-    pub(crate) async fn limit<T>(self, step: impl Future<Output = T>) -> Result<T, StatusError> {
-        let mut step = std::pin::pin!(step);
+    /// Waits for a step of the request. After the deadline the request fails, and drops the step. The timer starts only if
+    /// the step is not ready at once. The step is passed by reference: by value it would be stored twice.
+    pub(crate) async fn limit<T>(
+        self,
+        mut step: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> Result<T, StatusError> {
         if let Poll::Ready(ready) = futures_util::poll!(&mut step) {
             return Ok(ready);
         }
@@ -62,20 +65,25 @@ pub fn read(query: &Query<'_>) -> Result<Duration, StatusError> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use setpoint_api::SystemClock;
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_step_that_takes_too_long_is_dropped() {
+    async fn a_step_that_takes_too_long_fails_the_request() {
         let clock = SystemClock::new();
         let started = clock.now();
-        let deadline = Deadline::after(Duration::from_secs(60), &clock);
+        let deadline = Deadline::after(started, Duration::from_secs(60), &clock);
         deadline
-            .limit(clock.sleep(Duration::from_secs(45)))
+            .limit(clock.sleep(Duration::from_secs(45)).as_mut())
             .await
             .unwrap();
-        let status = deadline.limit(std::future::pending::<()>()).await.unwrap_err();
+        let status = deadline
+            .limit(pin!(std::future::pending::<()>()))
+            .await
+            .unwrap_err();
         assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
         assert_eq!(clock.now().duration_since(started).as_secs(), 60);
     }

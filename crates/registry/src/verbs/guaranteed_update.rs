@@ -79,10 +79,13 @@ pub(crate) async fn guaranteed_update(
     let key = context.key()?;
     loop {
         let old = context.require(&key)?;
-        let attempt = try_update(context, subresource, options, updated, &old);
+        // Not moved from a variable, in which the large future would be stored once more.
         let outcome = match !context.is_large && old.json().len() > LARGE_BYTES {
-            true => context.registry.large_requests.run(Box::pin(attempt)).await?,
-            false => attempt.await?,
+            true => {
+                let attempt = Box::pin(try_update(context, subresource, options, updated, &old));
+                context.registry.large_requests.run(attempt).await?
+            }
+            false => try_update(context, subresource, options, updated, &old).await?,
         };
         match outcome {
             Outcome::Written(stored) => return Ok(stored),

@@ -27,42 +27,43 @@ pub(crate) use patch::{
 };
 pub(crate) use update::require_uid;
 
-/// Runs the verb of the request on its target.
+/// Runs the verb of the request on its target. All but a get are boxed: the future of a request is as large as that of its
+/// largest verb, and a get would copy that several times.
 pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {
     let subresource = requested_subresource(context, verb.api_verb())?;
     let subresource = subresource.map(|subresource| subresource.kind);
     match (verb, subresource) {
         (Verb::Create(payload, options), None) if !context.kind_info().rules.resource.stored => {
             match context.kind_info().rules.resource.delegates_to {
-                Some(action) => subresources::delegate(context, action, payload, options).await,
-                None => subresources::create_virtual(context, &payload, &options).await,
+                Some(action) => Box::pin(subresources::delegate(context, action, payload, options)).await,
+                None => Box::pin(subresources::create_virtual(context, &payload, &options)).await,
             }
         }
         (Verb::Create(payload, options), Some(SubresourceKind::Virtual)) => {
-            subresources::create_virtual(context, &payload, &options).await
+            Box::pin(subresources::create_virtual(context, &payload, &options)).await
         }
         (Verb::Create(payload, options), Some(SubresourceKind::Action(action))) => {
-            subresources::dispatch(context, action, payload, options).await
+            Box::pin(subresources::dispatch(context, action, payload, options)).await
         }
-        (verb, Some(SubresourceKind::Scale)) => subresources::scale(context, verb).await,
+        (verb, Some(SubresourceKind::Scale)) => Box::pin(subresources::scale(context, verb)).await,
         (_, Some(SubresourceKind::Connect(_))) => Err(Status::method_not_allowed()),
         (Verb::Get(_), None) if !context.kind_info().rules.resource.stored => read_virtual::get(context),
         (Verb::List(options), None) if !context.kind_info().rules.resource.stored => {
             read_virtual::list(context, &options)
         }
         (Verb::Get(options), _) => get::get(context, &options).await,
-        (Verb::List(options), None) => list::list(context, &options).await,
-        (Verb::Watch(options), None) => watch::watch(context, options).await,
-        (Verb::Create(payload, options), None) => create::create(context, &payload, &options).await,
+        (Verb::List(options), None) => Box::pin(list::list(context, &options)).await,
+        (Verb::Watch(options), None) => Box::pin(watch::watch(context, options)).await,
+        (Verb::Create(payload, options), None) => Box::pin(create::create(context, &payload, &options)).await,
         (Verb::Update(payload, options), subresource) => {
-            update::update(context, subresource, &payload, &options).await
+            Box::pin(update::update(context, subresource, &payload, &options)).await
         }
         (Verb::Patch(patch, payload, options), subresource) => {
-            patch::patch(context, subresource, patch, &payload, &options).await
+            Box::pin(patch::patch(context, subresource, patch, &payload, &options)).await
         }
-        (Verb::Delete(options), None) => delete::delete(context, &options).await,
+        (Verb::Delete(options), None) => Box::pin(delete::delete(context, &options)).await,
         (Verb::DeleteCollection(options, list), None) => {
-            delete_collection::delete_collection(context, &options, &list).await
+            Box::pin(delete_collection::delete_collection(context, &options, &list)).await
         }
         _ => Err(Status::method_not_allowed()),
     }
