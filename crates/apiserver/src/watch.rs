@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::body::FRAME_BYTES;
 use crate::filters::flow_control::ExecutingRequest;
 use crate::metrics::OpenWatch;
-use crate::negotiate::Format;
+use crate::negotiate::{Format, Representation};
 use crate::protobuf;
 use crate::table::RenderOptions;
 
@@ -84,7 +84,10 @@ impl WatchBody {
             return Poll::Ready(None);
         }
         let mut out = Vec::new();
-        self.render.now = self.clock.now();
+        if let Representation::Table(_) = self.render.representation {
+            // The ages in its rows.
+            self.render.now = self.clock.now();
+        }
         while out.len() < bytes {
             match self.stream.as_mut().poll_next(context) {
                 Poll::Ready(Some(event)) => self.write(&mut out, &event),

@@ -16,7 +16,6 @@ use super::max_in_flight::{MaxInFlight, Permit};
 use super::priority_and_fairness::PriorityAndFairness;
 use super::priority_and_fairness::configuration::FlowSchema;
 use super::priority_and_fairness::level::Ticket;
-use super::priority_and_fairness::utilization::CountedRequest;
 use super::priority_and_fairness::watch_tracker::RegisteredWatch;
 use super::priority_and_fairness::work_estimator::ObjectStatsProvider;
 use crate::metrics::{MetricsSource, TextEncoder};
@@ -73,8 +72,6 @@ pub(crate) struct TooManyRequests {
 pub(crate) struct ExecutingRequest {
     pub ticket: Option<Ticket>,
     pub permit: Option<Permit>,
-    /// Counts the request in the metrics of utilization.
-    pub counted: Option<CountedRequest>,
     /// Counts a watch among those that are notified of changes.
     pub _watch: Option<RegisteredWatch>,
 }
@@ -183,6 +180,5 @@ impl ExecutingRequest {
     pub(crate) fn release_seats(&mut self) {
         self.ticket = None;
         self.permit = None;
-        self.counted = None;
     }
 }

@@ -52,9 +52,9 @@ impl MemoryLimit {
         body: Option<&Incoming>,
     ) -> Result<(), StatusError> {
         if self.max_bytes == 0
+            || !(is_expensive(exchange, resource) || has_large_body(body))
             || !self.is_exceeded(exchange.shared.clock.millis())
             || is_essential(user, resource)
-            || !(is_expensive(exchange, resource) || has_large_body(body))
         {
             return Ok(());
         }

@@ -117,21 +117,26 @@ impl PriorityAndFairness {
         }
         let schema = flow_schema.get_or_init(|| self.classify(digest));
         let request = self.new_request(digest, schema);
-        let ticket = match schema.level.start(request)? {
-            Start::Executing(ticket) => ticket,
+        let clock = &self.factory.clock;
+        let now = clock.now();
+        let (mut ticket, now) = match schema.level.start(now, request)? {
+            Start::Executing(ticket) => (ticket, now),
             Start::Waiting(ticket, dispatched) => {
-                let _waiting = self.utilization.enter(Phase::Waiting, digest.is_mutating());
+                let _waiting = self.utilization.enter(now, Phase::Waiting, digest.is_mutating());
                 tokio::select! {
                     biased;
-                    _ = dispatched => ticket,
-                    () = self.factory.clock.sleep(digest.max_wait) => return Err(ticket.into_too_many_requests()),
+                    _ = dispatched => (ticket, clock.now()),
+                    () = clock.sleep(digest.max_wait) => return Err(ticket.into_too_many_requests()),
                 }
             }
         };
+        let counted = self
+            .utilization
+            .enter(now, Phase::Executing, digest.is_mutating());
+        ticket.counted = Some(counted);
         Ok(ExecutingRequest {
             ticket: Some(ticket),
             permit: None,
-            counted: Some(self.utilization.enter(Phase::Executing, digest.is_mutating())),
             _watch: watch.and_then(|request| self.watches.register(request)),
         })
     }

@@ -15,7 +15,7 @@ use super::objects::DistinguisherMethod;
 use super::queue_set::{Flow, LimitResponse, QueueSet, RejectReason, RequestId, RequestState};
 use super::retry_after::RetryAfter;
 use super::seat_demand::SeatDemandStats;
-use super::utilization::LevelUtilization;
+use super::utilization::{CountedRequest, LevelUtilization};
 use super::work_estimate::WorkEstimate;
 use crate::filters::flow_control::TooManyRequests;
 
@@ -85,6 +85,8 @@ pub(crate) struct NewRequest {
 pub(crate) struct Ticket {
     level: Arc<Level>,
     id: RequestId,
+    /// Counts the request in the metrics of utilization while it executes.
+    pub counted: Option<CountedRequest>,
 }
 
 /// A request that began.
@@ -150,13 +152,17 @@ impl Level {
     }
 
     /// Begins a request.
-    pub(crate) fn start(self: &Arc<Self>, request: NewRequest) -> Result<Start, TooManyRequests> {
-        let now = self.clock.now();
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        now: Timestamp,
+        request: NewRequest,
+    ) -> Result<Start, TooManyRequests> {
         self.update(now, |state| match state.start(now, request) {
             Ok((id, receiver)) => {
                 let ticket = Ticket {
                     level: self.clone(),
                     id,
+                    counted: None,
                 };
                 Ok(match receiver {
                     None => Start::Executing(ticket),
@@ -323,6 +329,9 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let now = self.level.clock.now();
+        if let Some(counted) = &mut self.counted {
+            counted.end(now);
+        }
         self.level.update(now, |state| state.end(now, self.id));
     }
 }

@@ -24,19 +24,23 @@ const READ_WRITE_BOUNDS: &[f64] = &[
     0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0,
 ];
 
-/// A histogram of a ratio whose samples are nanoseconds.
+/// A histogram of a ratio whose samples are nanoseconds. It changes several times in every request, so that a change is a
+/// few operations on integers.
 #[derive(Debug)]
 pub(super) struct TimingRatioHistogram {
     bounds: &'static [f64],
     /// Nanoseconds by bound, and those above all of them.
     nanoseconds: Box<[u64]>,
-    /// The ratio, added up over all nanoseconds.
+    /// The ratio, added up over all nanoseconds until the denominator changed.
     sum: f64,
+    /// The numerator, added up over all nanoseconds since then.
+    numerators: u128,
     numerator: usize,
     denominator: usize,
     /// The bucket of the ratio since the last change.
     bucket: usize,
-    changed: Timestamp,
+    /// In nanoseconds since 1970.
+    changed: i64,
 }
 
 /// The utilization of a priority level.
@@ -71,6 +75,7 @@ pub(crate) struct CountedRequest {
     utilization: Arc<ReadWriteUtilization>,
     phase: Phase,
     is_mutating: bool,
+    has_ended: bool,
 }
 
 // === impl TimingRatioHistogram ===
@@ -81,59 +86,71 @@ impl TimingRatioHistogram {
             bounds,
             nanoseconds: vec![0; bounds.len() + 1].into(),
             sum: 0.0,
+            numerators: 0,
             numerator: 0,
             denominator: 1,
             bucket: 0,
-            changed: now,
+            changed: nanoseconds(now),
         }
     }
 
-    /// Sets the numerator from now on.
-    fn set(&mut self, now: Timestamp, numerator: usize) {
+    /// Sets the numerator from now on, in nanoseconds since 1970.
+    fn set(&mut self, now: i64, numerator: usize) {
         if self.numerator != numerator {
-            self.change(now, numerator, self.denominator);
+            self.advance(now);
+            self.numerator = numerator;
+            self.find_bucket();
         }
     }
 
     /// Sets the denominator from now on; one of zero counts as one.
     fn set_denominator(&mut self, now: Timestamp, denominator: usize) {
-        self.change(now, self.numerator, denominator.max(1));
+        self.advance(nanoseconds(now));
+        self.add_numerators();
+        self.denominator = denominator.max(1);
+        self.find_bucket();
     }
 
-    fn change(&mut self, now: Timestamp, numerator: usize, denominator: usize) {
-        self.advance(now);
-        (self.numerator, self.denominator) = (numerator, denominator);
-        let ratio = self.ratio();
+    #[allow(clippy::cast_precision_loss, reason = "a number of requests is small")]
+    fn find_bucket(&mut self) {
+        let ratio = self.numerator as f64 / self.denominator as f64;
         self.bucket = self.bounds.iter().take_while(|bound| ratio > **bound).count();
     }
 
     /// Counts the time since the last change.
+    fn advance(&mut self, now: i64) {
+        let elapsed = u64::try_from(now - self.changed).unwrap_or(0);
+        self.changed = now.max(self.changed);
+        self.nanoseconds[self.bucket] += elapsed;
+        self.numerators += self.numerator as u128 * u128::from(elapsed);
+    }
+
+    /// Adds what was counted with the current denominator to the sum.
     #[allow(
         clippy::cast_precision_loss,
         reason = "a sum of nanoseconds is as exact as a float"
     )]
-    fn advance(&mut self, now: Timestamp) {
-        let elapsed = now.duration_since(self.changed).as_nanos();
-        self.changed = now.max(self.changed);
-        let elapsed = u64::try_from(elapsed).unwrap_or(0);
-        self.nanoseconds[self.bucket] += elapsed;
-        self.sum += self.ratio() * elapsed as f64;
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "a number of requests is small")]
-    fn ratio(&self) -> f64 {
-        self.numerator as f64 / self.denominator as f64
+    fn add_numerators(&mut self) {
+        self.sum += std::mem::take(&mut self.numerators) as f64 / self.denominator as f64;
     }
 
     /// The buckets with the time until now.
     pub(super) fn buckets(&mut self, now: Timestamp) -> Buckets<'_> {
-        self.advance(now);
+        self.advance(nanoseconds(now));
+        self.add_numerators();
         Buckets {
             bounds: self.bounds,
             counts: &self.nanoseconds,
             sum: self.sum,
         }
     }
+}
+
+/// Nanoseconds since 1970: until the year 2262.
+fn nanoseconds(now: Timestamp) -> i64 {
+    now.as_second()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(i64::from(now.subsec_nanosecond()))
 }
 
 // === impl LevelUtilization ===
@@ -158,6 +175,7 @@ impl LevelUtilization {
 
     /// Sets what the level is used for from now on.
     pub(super) fn observe(&mut self, now: Timestamp, totals: &Totals) {
+        let now = nanoseconds(now);
         let [waiting, executing] = &mut self.requests;
         waiting.set(now, totals.waiting);
         executing.set(now, totals.executing);
@@ -196,18 +214,19 @@ impl ReadWriteUtilization {
         }
     }
 
-    /// Counts a request in a phase.
-    pub(super) fn enter(self: &Arc<Self>, phase: Phase, is_mutating: bool) -> CountedRequest {
-        self.add(phase, is_mutating, 1);
+    /// Counts a request in a phase, from now on.
+    pub(super) fn enter(self: &Arc<Self>, now: Timestamp, phase: Phase, is_mutating: bool) -> CountedRequest {
+        self.add(now, phase, is_mutating, 1);
         CountedRequest {
             utilization: self.clone(),
             phase,
             is_mutating,
+            has_ended: false,
         }
     }
 
-    fn add(&self, phase: Phase, is_mutating: bool, requests: isize) {
-        let now = self.clock.now();
+    fn add(&self, now: Timestamp, phase: Phase, is_mutating: bool, requests: isize) {
+        let now = nanoseconds(now);
         let histogram = &mut self.histograms.lock()[phase as usize][usize::from(is_mutating)];
         histogram.set(now, histogram.numerator.saturating_add_signed(requests));
     }
@@ -227,9 +246,22 @@ impl ReadWriteUtilization {
     }
 }
 
+// === impl CountedRequest ===
+
+impl CountedRequest {
+    /// Ends the phase at this time.
+    pub(super) fn end(&mut self, now: Timestamp) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.utilization.add(now, self.phase, self.is_mutating, -1);
+        }
+    }
+}
+
 impl Drop for CountedRequest {
     fn drop(&mut self) {
-        self.utilization.add(self.phase, self.is_mutating, -1);
+        if !self.has_ended {
+            self.end(self.utilization.clock.now());
+        }
     }
 }
 
@@ -247,8 +279,8 @@ mod tests {
     fn each_nanosecond_counts_for_the_ratio_that_it_had() {
         let mut histogram = TimingRatioHistogram::new(&[0.0, 0.5, 1.0], at(0));
         histogram.set_denominator(at(0), 4);
-        histogram.set(at(10), 2);
-        histogram.set(at(30), 3);
+        histogram.set(10, 2);
+        histogram.set(30, 3);
         histogram.set_denominator(at(35), 2);
         let buckets = histogram.buckets(at(36));
         assert_eq!(buckets.counts, [10, 20, 5, 1]);
@@ -259,7 +291,7 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_adds_nothing() {
         let mut histogram = TimingRatioHistogram::new(&[0.0], at(100));
-        histogram.set(at(50), 1);
+        histogram.set(50, 1);
         assert_eq!(histogram.buckets(at(100)).counts, [0, 0]);
     }
 }
