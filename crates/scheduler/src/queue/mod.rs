@@ -5,8 +5,10 @@
 //! queueing hint agrees. The queue has no clock: the caller passes the current time.
 
 mod backoff;
+mod cluster_events;
 mod entry;
 mod in_flight;
+mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,9 +23,8 @@ use entry::{Entry, QueueState};
 use in_flight::InFlightEvents;
 
 use crate::cycle::Diagnosis;
-use crate::extender::EXTENDER;
-use crate::framework::{ClusterEvent, Code, EventChange, EventLabel, EventResource, Profiles, QueueingHint};
-use crate::metrics::{EventMetrics, ExtensionPoint, StatusCode};
+use crate::framework::{ClusterEvent, EventLabel, EventResource, Profiles, QueueingHint};
+use crate::metrics::EventMetrics;
 use crate::pod_info::PodInfo;
 use crate::state_change::target_pod_actions;
 
@@ -273,32 +274,6 @@ impl Queue {
         }
     }
 
-    /// Handles a cluster event: pods that it may help become active, or go into backoff until theirs is over.
-    pub fn move_all(&mut self, event: ClusterEvent, change: &EventChange, now: Timestamp) {
-        let mut plugins = self.profiles.plugins_for(event).peekable();
-        if plugins.peek().is_none() {
-            return;
-        }
-        self.in_flight.record(event, change);
-        let sets: Vec<&HashSet<Key>> = plugins
-            .filter_map(|plugin| self.rejected_by.get(plugin))
-            .filter(|keys| !keys.is_empty())
-            .collect();
-        let mut helped: Vec<Key> = Vec::new();
-        for (position, keys) in sets.iter().enumerate() {
-            // A pod that several plugins rejected is looked at once.
-            let first = keys
-                .iter()
-                .filter(|key| !sets[..position].iter().any(|earlier| earlier.contains(*key)));
-            let may_help = |key: &&Key| self.hint(&self.entries[*key], event, change) == QueueingHint::Queue;
-            helped.extend(first.filter(may_help).cloned());
-        }
-        for key in helped {
-            self.unlink(&key);
-            self.move_to_backoff(&key, now, event.label());
-        }
-    }
-
     /// Makes the pods active whose wait is over.
     pub fn flush_due(&mut self, now: Timestamp) {
         while let Some((due, key)) = self.timed.first() {
@@ -358,197 +333,6 @@ impl Queue {
             entry.pod = pod;
         }
     }
-
-    /// Handles an update of an unschedulable pod, or of one in flight.
-    fn pod_updated(&mut self, key: &Key, old: Arc<PodInfo>, new: Arc<PodInfo>, now: Timestamp) {
-        let action = target_pod_actions(&old, &new);
-        if action.is_empty() {
-            return;
-        }
-        let event = ClusterEvent::new(EventResource::TargetPod, action);
-        let change = EventChange::Pod {
-            old: Some(old),
-            new: Some(new),
-        };
-        match self.entries[key].state {
-            QueueState::InFlight { .. } => self.in_flight.record(event, &change),
-            _ if self.hint(&self.entries[key], event, &change) == QueueingHint::Queue => {
-                self.unlink(key);
-                self.move_to_backoff(key, now, event.label());
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether the event may make the pod schedulable: any plugin that rejected it and registered the event agrees.
-    fn hint(&self, entry: &Entry, event: ClusterEvent, change: &EventChange) -> QueueingHint {
-        if event.resource == EventResource::TargetPod
-            && !matches!(change, EventChange::Pod { new: Some(new), .. } if new.key == entry.pod.key)
-        {
-            return QueueingHint::Skip;
-        }
-        // A pod that leaves its node, since its binding failed, does not help itself.
-        if matches!(change, EventChange::Pod { old: Some(old), new: None } if old.uid == entry.pod.uid) {
-            return QueueingHint::Skip;
-        }
-        let Some(profile) = self.profiles.find(&entry.pod.spec.scheduler) else {
-            return QueueingHint::Skip;
-        };
-        if entry.unschedulable_plugins.contains(EXTENDER) {
-            return QueueingHint::Queue;
-        }
-        let mut plugins = profile.enqueue.iter();
-        let helps = plugins.any(|plugin| {
-            entry.unschedulable_plugins.contains(plugin.name())
-                && self.profiles.is_registered(plugin.name(), event)
-                && self.metrics.timed_hint(plugin.name(), event.label(), || {
-                    plugin.queueing_hint(&entry.pod, event, change)
-                }) == QueueingHint::Queue
-        });
-        QueueingHint::queue_if(helps)
-    }
-
-    /// Activates a pod once its backoff is over; at once if it waited for something outside.
-    fn move_to_backoff(&mut self, key: &Key, now: Timestamp, event: EventLabel) {
-        let Some(entry) = self.entries.get(key) else {
-            return;
-        };
-        let until = later(
-            entry.since,
-            self.backoff_config.duration(entry.unschedulable_count),
-        );
-        match until <= now || !entry.pending_plugins.is_empty() {
-            true => self.activate(key, event),
-            false => {
-                let is_error = false;
-                self.enqueue(key, QueueState::Backoff { until, is_error }, event);
-            }
-        }
-    }
-
-    /// Makes an unlinked pod active, unless a PreEnqueue plugin holds it back.
-    fn activate(&mut self, key: &Key, event: EventLabel) {
-        let Some(entry) = self.entries.get_mut(key) else {
-            return;
-        };
-        let gate = find_gate(&self.profiles, &entry.pod);
-        if let Some(plugin) = gate
-            && entry.unschedulable_plugins.insert(plugin)
-        {
-            let profile = &entry.pod.spec.scheduler;
-            self.metrics.count_unschedulable([&plugin], profile, 1);
-        }
-        self.unlink(key);
-        let state = match gate {
-            Some(_) => QueueState::Gated,
-            None => QueueState::Active,
-        };
-        self.enqueue(key, state, event);
-    }
-
-    fn put_unschedulable(&mut self, key: &Key, now: Timestamp) {
-        let until = later(now, MAX_UNSCHEDULABLE_WAIT);
-        let event = EventLabel::SCHEDULE_ATTEMPT_FAILURE;
-        self.enqueue(key, QueueState::Unschedulable { until }, event);
-    }
-
-    /// Puts an unlinked entry into a state, and counts that.
-    fn enqueue(&mut self, key: &Key, state: QueueState, event: EventLabel) {
-        if let Some(queue) = state.queue() {
-            self.metrics.pod_queued(queue, event);
-        }
-        self.put(key, state);
-    }
-
-    /// Puts an unlinked entry into a state.
-    fn put(&mut self, key: &Key, state: QueueState) {
-        let Some(entry) = self.entries.get_mut(key) else {
-            return;
-        };
-        entry.state = state;
-        match state {
-            QueueState::Active => {
-                let order = (sort_key(&self.profiles, &entry.pod), entry.arrival, key.clone());
-                self.active.insert(order);
-            }
-            QueueState::Backoff { until, is_error } => {
-                self.timed.insert((until, key.clone()));
-                if !is_error {
-                    self.backoff.insert((until, key.clone()));
-                }
-            }
-            QueueState::Unschedulable { until } => {
-                self.unschedulable += 1;
-                self.timed.insert((until, key.clone()));
-                link_plugins(&mut self.rejected_by, entry, key);
-            }
-            QueueState::Gated => {
-                self.gated += 1;
-                link_plugins(&mut self.rejected_by, entry, key);
-            }
-            QueueState::InFlight { .. } => {}
-        }
-    }
-
-    /// Takes the key out of the sets of its state, before the entry is moved or removed.
-    fn unlink(&mut self, key: &Key) {
-        let Some(entry) = self.entries.get_mut(key) else {
-            return;
-        };
-        match entry.state {
-            QueueState::Active => {
-                let order = (sort_key(&self.profiles, &entry.pod), entry.arrival, key.clone());
-                self.active.remove(&order);
-            }
-            QueueState::Backoff { until, .. } => {
-                self.timed.remove(&(until, key.clone()));
-                self.backoff.remove(&(until, key.clone()));
-            }
-            QueueState::Unschedulable { until } => {
-                self.unschedulable -= 1;
-                self.timed.remove(&(until, key.clone()));
-                unlink_plugins(&mut self.rejected_by, entry, key);
-            }
-            QueueState::Gated => {
-                self.gated -= 1;
-                unlink_plugins(&mut self.rejected_by, entry, key);
-            }
-            QueueState::InFlight { start } => self.in_flight.end(start, key.clone()),
-        }
-        entry.state = QueueState::InFlight { start: u64::MAX };
-    }
-}
-
-fn link_plugins(rejected_by: &mut HashMap<&'static str, HashSet<Key>>, entry: &Entry, key: &Key) {
-    for plugin in &entry.unschedulable_plugins {
-        rejected_by.entry(plugin).or_default().insert(key.clone());
-    }
-}
-
-fn unlink_plugins(rejected_by: &mut HashMap<&'static str, HashSet<Key>>, entry: &Entry, key: &Key) {
-    for plugin in &entry.unschedulable_plugins {
-        rejected_by.get_mut(plugin).map(|keys| keys.remove(key));
-    }
-}
-
-/// The PreEnqueue plugin that holds the pod back.
-fn find_gate(profiles: &Profiles, pod: &PodInfo) -> Option<&'static str> {
-    let profile = profiles.find(&pod.spec.scheduler)?;
-    let status = |gate: &Option<_>| match gate {
-        Some(_) => StatusCode::Rejected(Code::UnschedulableAndUnresolvable),
-        None => StatusCode::Success,
-    };
-    profile.recorder.timed(ExtensionPoint::PreEnqueue, status, || {
-        let mut plugins = profile.pre_enqueue.iter();
-        let gate = plugins.find(|plugin| plugin.pre_enqueue(pod).is_err());
-        gate.map(|plugin| plugin.name())
-    })
-}
-
-fn sort_key(profiles: &Profiles, pod: &PodInfo) -> i64 {
-    let profile = profiles.find(&pod.spec.scheduler);
-    let sort = profile.and_then(|profile| profile.queue_sort.as_ref());
-    sort.map_or(0, |sort| sort.sort_key(pod))
 }
 
 #[cfg(test)]

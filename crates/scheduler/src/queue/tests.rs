@@ -6,7 +6,9 @@ use setpoint_api::SystemClock;
 
 use super::*;
 use crate::fixtures;
-use crate::framework::{ActionType, EnqueueExtensions, Handle, Plugin, PreEnqueue, Registration, Rejection};
+use crate::framework::{
+    ActionType, EnqueueExtensions, EventChange, Handle, Plugin, PreEnqueue, Registration, Rejection,
+};
 use crate::metrics::Metrics;
 use crate::plugins::default_profile;
 use crate::state::{NodeChange, NodeProperties};

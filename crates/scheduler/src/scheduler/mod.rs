@@ -4,12 +4,13 @@
 //! One task owns the queue. Workers plan and commit on the shared state (see [`planner`]), bindings and status updates run
 //! as tasks beside it; their outcomes come back to the loop as events.
 
+mod cache_changes;
 mod cluster_events;
 mod config;
 mod extended_cycle;
-mod handlers;
 pub mod planner;
 mod post_filter;
+mod task_outcomes;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -327,15 +328,4 @@ async fn sleep(clock: &Arc<dyn Clock>, due: Option<Duration>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    #[should_panic(expected = "the plugin failed")]
-    async fn a_panic_of_a_worker_ends_the_scheduler() {
-        let mut tasks: JoinSet<TaskOutcome> = JoinSet::new();
-        tasks.spawn(async { panic!("the plugin failed") });
-        let ended = tasks.join_next().await.unwrap();
-        outcome_of(ended);
-    }
-}
+mod tests;

@@ -1,20 +1,21 @@
-//! Rows for changes that arrive while a pod is planned or bound.
+//! Rows for changes that arrive while a pod is planned or bound, and for tasks that end.
 
 use std::future::ready;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use setpoint_api::{GroupResource, Header, Request, ServeFuture, Status, SystemClock};
-use setpoint_runtime::{Cache, Caches, Client, Context};
-use tokio::task::JoinSet;
+use setpoint_api::{GroupResource, Header, Request, ServeFuture, Status, Stored, SystemClock};
+use setpoint_runtime::Caches;
 
+use super::planner::Planner;
 use super::*;
+use crate::bind::BindResult;
 use crate::cycle::SignatureCache;
 use crate::fixtures::{cluster, pod_requesting, with_spec};
-use crate::framework::{Handle, Permit, PermitResult, Plugin, Profile, Profiles, Registration, Rejection};
-use crate::pod_info::SpecInterner;
-use crate::queue::{BackoffConfig, Queue};
-use crate::scheduler::planner::Planner;
+use crate::framework::{
+    CycleState, Permit, PermitResult, Plugin, Profile, Profiles, Registration, Rejection,
+};
+use crate::queue::BackoffConfig;
 
 struct NoCaches;
 
@@ -247,4 +248,13 @@ async fn an_assumed_pod_that_is_being_deleted_wakes_the_pods_that_need_its_node(
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     scheduler.update_pod(Some(&before), &stored("p", &deleting));
     assert_eq!(scheduler.queue.counts().unschedulable, 0);
+}
+
+#[tokio::test]
+#[should_panic(expected = "the plugin failed")]
+async fn a_panic_of_a_worker_ends_the_scheduler() {
+    let mut tasks: JoinSet<TaskOutcome> = JoinSet::new();
+    tasks.spawn(async { panic!("the plugin failed") });
+    let ended = tasks.join_next().await.unwrap();
+    outcome_of(ended);
 }
