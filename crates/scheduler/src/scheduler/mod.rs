@@ -10,6 +10,7 @@ mod config;
 mod extended_cycle;
 pub mod planner;
 mod post_filter;
+mod status_writes;
 mod task_outcomes;
 
 use std::hash::{BuildHasher, RandomState};
@@ -31,6 +32,7 @@ pub use cluster_events::resources_to_watch;
 pub use config::{Config, DEFAULT_NAME};
 use extended_cycle::ObjectCaches;
 use planner::{Attempt, Planner};
+use status_writes::StatusWrites;
 
 use crate::bind::BindOutcome;
 use crate::explain::Decisions;
@@ -66,6 +68,7 @@ struct Scheduler {
     /// The pods whose binding conflicted with that of another scheduler, until that one is seen.
     conflicted: Vec<Key>,
     decisions: Arc<Decisions>,
+    status_writes: StatusWrites,
 }
 
 /// The outcome of a task beside the loop.
@@ -78,8 +81,10 @@ enum TaskOutcome {
     },
     /// A binding cycle ended.
     Bound(Box<BindOutcome>),
-    /// A status was written, or the action of a plugin ended.
-    Written,
+    /// The status of the pod with this uid was written.
+    StatusWritten(CompactString),
+    /// The action of a plugin ended.
+    ActionEnded,
     /// The action of a plugin for the pod with this uid failed: no event may follow that helps the pod.
     ActionFailed(Key, CompactString),
 }
@@ -145,6 +150,7 @@ async fn schedule_all(context: Context, config: Config, stop: CancellationToken)
         in_flight: JoinSet::new(),
         conflicted: Vec::new(),
         decisions: config.explainer.decisions().clone(),
+        status_writes: StatusWrites::default(),
     };
     config.explainer.attach(&scheduler.planner);
     scheduler.run(stop, objects, config).await;

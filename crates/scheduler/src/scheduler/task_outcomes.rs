@@ -10,6 +10,7 @@ use setpoint_api::ResourceVersion;
 use setpoint_runtime::TypedObject;
 
 use super::planner::{Attempt, Failure};
+use super::status_writes::StatusWrite;
 use super::{Scheduler, TaskOutcome};
 use crate::bind::{AttemptInfo, BindOutcome, BindResult, run_binding_cycle};
 use crate::cycle::Diagnosis;
@@ -40,7 +41,12 @@ impl Scheduler {
                 }
             }
             TaskOutcome::Bound(outcome) => self.binding_ended(&outcome),
-            TaskOutcome::Written => {}
+            TaskOutcome::StatusWritten(uid) => {
+                if let Some(next) = self.status_writes.end(&uid) {
+                    self.start_status_write(next);
+                }
+            }
+            TaskOutcome::ActionEnded => {}
             TaskOutcome::ActionFailed(key, uid) => {
                 let now = self.now();
                 self.queue.wake(&key, &uid, now);
@@ -154,7 +160,7 @@ impl Scheduler {
             let (context, key, uid) = (self.context.clone(), pod.key.clone(), pod.uid.clone());
             self.in_flight.spawn(async move {
                 let Err(status) = (action.0)(context).await else {
-                    return TaskOutcome::Written;
+                    return TaskOutcome::ActionEnded;
                 };
                 tracing::warn!(pod = %key, %status, "the preparation for the pod failed");
                 TaskOutcome::ActionFailed(key, uid)
@@ -180,10 +186,17 @@ impl Scheduler {
             message,
             nominated_node: nominated,
         };
-        let (client, now, pod) = (self.context.client.clone(), self.now(), pod.clone());
+        let pod = pod.clone();
+        if let Some(write) = self.status_writes.begin(StatusWrite { pod, report }) {
+            self.start_status_write(write);
+        }
+    }
+
+    fn start_status_write(&mut self, StatusWrite { pod, report }: StatusWrite) {
+        let (client, now) = (self.context.client.clone(), self.now());
         self.in_flight.spawn(async move {
             write_failure(&client, now, &pod, &report).await;
-            TaskOutcome::Written
+            TaskOutcome::StatusWritten(pod.uid.clone())
         });
     }
 

@@ -1,10 +1,11 @@
 //! Rows for changes that arrive while a pod is planned or bound, and for tasks that end.
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use setpoint_api::{GroupResource, Header, Request, ServeFuture, Status, Stored, SystemClock};
+use setpoint_api::{GroupResource, Header, Request, Serve, ServeFuture, Status, Stored, SystemClock};
 use setpoint_runtime::Caches;
 
 use super::planner::Planner;
@@ -45,7 +46,12 @@ impl Permit for Wait {
 fn scheduler(nodes: &str, change: impl FnOnce(&mut Profile)) -> Scheduler {
     let unavailable =
         |_: Request| -> ServeFuture<'static> { Box::pin(ready(Err(Status::unavailable("no server")))) };
-    let client = Client::new(Arc::new(unavailable), Arc::default());
+    scheduler_of(Arc::new(unavailable), nodes, change)
+}
+
+/// A scheduler of this server, with these nodes.
+fn scheduler_of(server: Arc<dyn Serve>, nodes: &str, change: impl FnOnce(&mut Profile)) -> Scheduler {
+    let client = Client::new(server, Arc::default());
     let (context, _) = Context::new(Arc::new(NoCaches), client.clone(), Arc::new(SystemClock::new()));
     let mut profile = crate::default_profile(&Handle::default());
     change(&mut profile);
@@ -65,6 +71,7 @@ fn scheduler(nodes: &str, change: impl FnOnce(&mut Profile)) -> Scheduler {
         binding_client: client,
         conflicted: Vec::new(),
         decisions: Arc::default(),
+        status_writes: StatusWrites::default(),
     }
 }
 
@@ -248,6 +255,41 @@ async fn an_assumed_pod_that_is_being_deleted_wakes_the_pods_that_need_its_node(
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     scheduler.update_pod(Some(&before), &stored("p", &deleting));
     assert_eq!(scheduler.queue.counts().unschedulable, 0);
+}
+
+/// Two writes at once would leave the older message if the newer one was faster.
+#[tokio::test]
+async fn the_status_of_a_pod_is_written_in_the_order_of_its_reports() {
+    let gets = Arc::new(AtomicUsize::new(0));
+    let (server_gets, object) = (gets.clone(), stored("p", &json!({})));
+    let server = move |_: Request| -> ServeFuture<'static> {
+        server_gets.fetch_add(1, Ordering::Relaxed);
+        Box::pin(pending())
+    };
+    let mut scheduler = scheduler_of(Arc::new(server), "a=100", |_| {});
+    scheduler
+        .pods
+        .apply(vec![Change::Added(object.clone())], ResourceVersion(1));
+    let queued = pop(
+        &mut scheduler,
+        PodInfo::read(&object, &mut SpecInterner::default()).unwrap(),
+    );
+    for _ in 0..2 {
+        scheduler.attempt_ended(&queued, failed("Too many pods"), Timestamp::UNIX_EPOCH);
+    }
+    tokio::task::yield_now().await;
+    assert_eq!((gets.load(Ordering::Relaxed), scheduler.in_flight.len()), (1, 1));
+    scheduler.task_finished(TaskOutcome::StatusWritten(queued.pod.uid.clone()));
+    tokio::task::yield_now().await;
+    assert_eq!((gets.load(Ordering::Relaxed), scheduler.in_flight.len()), (2, 2));
+}
+
+/// An attempt that a plugin failed.
+fn failed(message: &str) -> Attempt {
+    Attempt::Failed {
+        message: message.to_owned(),
+        is_rejected: true,
+    }
 }
 
 #[tokio::test]
