@@ -79,6 +79,13 @@ pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
     *out = writer.out;
 }
 
+/// Writes one member of an object, `"name":value`, as it is in the canonical JSON of that object. The member must be set.
+pub fn write_member(member: &Field, value: &Tree, out: &mut Vec<u8>) {
+    let mut writer = Writer::default();
+    writer.member(member, value, 0);
+    out.append(&mut writer.out);
+}
+
 /// Writes a custom object to be stored, with all keys sorted. `head` is the shape of its type and object metadata, the
 /// only fields that have one. List items keep `kind` and `apiVersion`.
 pub fn write_sorted(head: &Shape, tree: &Tree) -> CanonicalJson {

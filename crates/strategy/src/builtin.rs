@@ -23,7 +23,7 @@ use crate::kind::{
 use crate::strategy::{
     Action, FieldLabel, Names, RequestFacts, Rules, Scope, Strategy, Subresource, SubresourceKind, WriteRules,
 };
-use crate::{meta, normal_form};
+use crate::{meta, new_members, normal_form};
 
 /// A built-in kind in its storage version.
 #[derive(Debug)]
@@ -249,6 +249,19 @@ impl<T: Strategy> WriteStrategy for BuiltinKind<T> {
 
     fn apply_action(&self, object: &mut Tree, action: Action, body: &Tree, facts: &RequestFacts) {
         T::apply_action(object, action, body, facts);
+    }
+
+    fn apply_action_encoded(
+        &self,
+        object: &Stored,
+        action: Action,
+        body: &Tree,
+        facts: &RequestFacts,
+    ) -> Option<(CanonicalJson, Header)> {
+        let members = T::new_members_of_action(action, body, facts)?;
+        let written = new_members::with_members(self.shape(), object, &members)?;
+        let header = self.reader.header_with_members(object.header(), &members);
+        Some((written, header))
     }
 
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>) {

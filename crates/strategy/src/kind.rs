@@ -169,6 +169,18 @@ pub trait WriteStrategy: Describe {
     /// Changes a stored object as the body of an action subresource requests, such as a binding.
     fn apply_action(&self, _object: &mut Tree, _action: Action, _body: &Tree, _facts: &RequestFacts) {}
 
+    /// The stored object as the action changes it, encoded for the store, and its header without the version. `None` if the
+    /// object has to be decoded for that.
+    fn apply_action_encoded(
+        &self,
+        _object: &Stored,
+        _action: Action,
+        _body: &Tree,
+        _facts: &RequestFacts,
+    ) -> Option<(CanonicalJson, Header)> {
+        None
+    }
+
     /// Prepares the new object of an update.
     fn prepare_update(&self, object: &mut Tree, update: &UpdateContext<'_>);
 

@@ -45,6 +45,8 @@ pub mod go_dump;
 
 mod header;
 
+mod new_members;
+
 pub use bootstrap::{BootstrapObject, Recheck};
 pub use builtin::{BuiltinKind, shape_of};
 pub use columns::Column;
@@ -55,6 +57,7 @@ pub use kind::{
     UpdateContext, WebhookConversion, WriteStrategy,
 };
 pub use kinds::Kinds;
+pub use new_members::NewMember;
 pub use strategy::{
     Action, ConnectKind, EtcdEncoding, FieldLabel, NameRule, Names, PartialRules, RequestFacts, Rules, Scope,
     Strategy, Subresource, SubresourceKind,

@@ -18,6 +18,7 @@ use setpoint_schema::{Tree, fields};
 use crate::columns::{self, Column};
 use crate::field::FieldRef;
 use crate::kind::InvalidObject;
+use crate::new_members::NewMember;
 use crate::top_level;
 
 pub use rules::{DeletionRules, EtcdEncoding, NameRule, ResourceRules, Rules, UpstreamQuirks, WriteRules};
@@ -72,6 +73,12 @@ pub trait Strategy: Debug + Send + Sync + 'static {
 
     /// Changes an object as the body of an action subresource requests; see [`SubresourceKind::Action`].
     fn apply_action(_object: &mut Tree, _action: Action, _body: &Tree, _facts: &RequestFacts) {}
+
+    /// The members that [`Strategy::apply_action`] adds to an object that has none of them, if it does nothing else. Then a
+    /// stored object need not be decoded.
+    fn new_members_of_action(_action: Action, _body: &Tree, _facts: &RequestFacts) -> Option<Vec<NewMember>> {
+        None
+    }
 
     /// Validates a new object.
     fn validate(object: &FieldRef<'_>, facts: &RequestFacts);

@@ -41,6 +41,15 @@ pub fn find_member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
     found.map(|(_, value)| value)
 }
 
+/// Whether any object in the JSON may have a member of this name: its key, or an equal string, is in the bytes.
+pub fn mentions_key(json: &[u8], name: &str) -> bool {
+    let mut quoted = Vec::with_capacity(name.len() + 2);
+    quoted.push(b'"');
+    quoted.extend_from_slice(name.as_bytes());
+    quoted.push(b'"');
+    memchr::memmem::find(json, &quoted).is_some()
+}
+
 /// The raw items of the JSON array, in order; none if it is no array.
 pub fn items(json: &[u8]) -> impl Iterator<Item = &[u8]> {
     let start = skip_blanks(json, 0);

@@ -11,10 +11,14 @@ use setpoint_api::call::Body;
 use setpoint_api::field::Errors;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{GroupResource, Payload, Response, Status, Stored};
+use setpoint_codec::json::scan;
 use setpoint_schema::{Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, meta, name};
 
+use crate::commit::Outcome;
+use crate::encoded_object::EncodedObject;
 use crate::error;
+use crate::large_requests::LARGE_BYTES;
 use crate::request_context::RequestContext;
 use crate::verbs::{UpdatedObject, guaranteed_update};
 
@@ -46,14 +50,14 @@ pub(crate) async fn bind(
     }
     validate(&binding)?;
     let pending = require_current_node(context, &binding, options)?;
-    let bound = BoundPod { binding: &binding };
-    let bound = guaranteed_update(
-        context,
-        Some(SubresourceKind::Action(Action::Bind)),
-        options,
-        &bound,
-    )
-    .await?;
+    let bound = match bind_encoded(context, &binding, options).await? {
+        Some(bound) => bound,
+        None => {
+            let subresource = SubresourceKind::Action(Action::Bind);
+            let bound = BoundPod { binding: &binding };
+            guaranteed_update(context, Some(subresource), options, &bound).await?
+        }
+    };
     if !options.dry_run {
         pending.committed(bound.resource_version());
     }
@@ -67,6 +71,54 @@ pub(crate) async fn bind(
     })
 }
 
+/// Binds the pod without decoding it: most Bindings only add the node name and a condition. `None` if this one does more,
+/// or conflicts with another write of the pod.
+async fn bind_encoded(
+    context: &RequestContext<'_>,
+    binding: &Tree,
+    options: &WriteOptions,
+) -> Result<Option<Arc<Stored>>, Status> {
+    let key = context.key()?;
+    let pod = context.require(&key)?;
+    require_unbound(context, binding, &pod)?;
+    if options.dry_run || !has_valid_labels(binding) {
+        return Ok(None);
+    }
+    let bound = context
+        .kind
+        .apply_action_encoded(&pod, Action::Bind, binding, &context.facts);
+    let bound = bound.filter(|(written, _)| written.bytes.len() <= LARGE_BYTES);
+    let Some((written, header)) = bound else {
+        return Ok(None);
+    };
+    let encoded = EncodedObject {
+        written,
+        header: Some(header),
+    };
+    let version = pod.resource_version();
+    match context.replace(&key, version, encoded, Vec::new()).await? {
+        Outcome::Written(bound) => Ok(Some(bound)),
+        Outcome::Conflict | Outcome::SideWriteConflict => Ok(None),
+    }
+}
+
+/// Whether the labels that the Binding gives to the pod are valid. Those that are not are reported by the update loop, as
+/// errors of the pod.
+fn has_valid_labels(binding: &Tree) -> bool {
+    let Some(labels) = meta::find(binding, fields::LABELS).and_then(Tree::as_map) else {
+        return true;
+    };
+    let is_valid = |value: &Tree| {
+        value
+            .as_str()
+            .is_some_and(|value| name::check_label_value(value).is_empty())
+    };
+    !labels.is_empty()
+        && labels
+            .iter()
+            .all(|(label, value)| name::check_qualified_name(label).is_empty() && is_valid(value))
+}
+
 impl UpdatedObject for BoundPod<'_> {
     fn compute(
         &self,
@@ -74,7 +126,7 @@ impl UpdatedObject for BoundPod<'_> {
         old: &Arc<Stored>,
         old_tree: &Tree,
     ) -> Result<Tree, Status> {
-        require_unbound(context, self.binding, old_tree, old)?;
+        require_unbound(context, self.binding, old)?;
         let mut pod = old_tree.clone();
         let kind = &context.kind;
         kind.apply_action(&mut pod, Action::Bind, self.binding, &context.facts);
@@ -162,12 +214,7 @@ fn action_name(context: &RequestContext<'_>) -> GroupResource {
     GroupResource::new("", &format!("{}/binding", context.name.resource))
 }
 
-fn require_unbound(
-    context: &RequestContext<'_>,
-    binding: &Tree,
-    pod: &Tree,
-    old: &Stored,
-) -> Result<(), Status> {
+fn require_unbound(context: &RequestContext<'_>, binding: &Tree, old: &Stored) -> Result<(), Status> {
     let name = old.key().name();
     let conflict = |why: &str| Err(Status::conflict(&action_name(context), name, why));
     let uid = meta::str(binding, "uid");
@@ -191,14 +238,18 @@ fn require_unbound(
             "pod {name} is being deleted, cannot be assigned to a host"
         ));
     }
-    let gates = pod
-        .get("spec")
-        .map_or(&[][..], |spec| spec.items(fields::SCHEDULING_GATES));
-    if !gates.is_empty() {
+    if has_scheduling_gates(old.json()) {
         return conflict(&format!("pod {name} has non-empty .spec.schedulingGates"));
     }
     match old.field("spec.nodeName") {
         None | Some("") => Ok(()),
         Some(node) => conflict(&format!("pod {name} is already assigned to node {node:?}")),
     }
+}
+
+fn has_scheduling_gates(pod: &[u8]) -> bool {
+    let gates = || scan::find_member(scan::find_member(pod, fields::SPEC)?, fields::SCHEDULING_GATES);
+    // Most pods have none, which is found out without a scan.
+    scan::mentions_key(pod, fields::SCHEDULING_GATES)
+        && gates().is_some_and(|gates| scan::items(gates).next().is_some())
 }

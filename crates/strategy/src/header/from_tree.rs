@@ -8,7 +8,9 @@ use setpoint_schema::write::canonical_value;
 use setpoint_schema::{Cardinality, Map, Shape, Tree, fields};
 
 use super::{FieldValues, HeaderReader, Node};
+use crate::kind::SelectableField;
 use crate::meta;
+use crate::new_members::NewMember;
 
 impl HeaderReader {
     /// The header of an object of this shape, without a resource version.
@@ -37,6 +39,34 @@ impl HeaderReader {
     }
 }
 
+impl HeaderReader {
+    /// The header of an object with new members, without a resource version.
+    pub(crate) fn header_with_members(&self, old: &Header, members: &[NewMember]) -> Header {
+        let value_of = |label: &str| old.fields.iter().find(|(own, _)| own == label);
+        let old_value = |field: &SelectableField| {
+            let value = value_of(&field.label)?.1.clone();
+            // Any path of a new member is better.
+            Some((usize::MAX, value))
+        };
+        let mut found: FieldValues = self.fields.iter().map(old_value).collect();
+        for member in members {
+            let field = self.paths.child(member.field.as_bytes());
+            if let Some(node) = field.and_then(|field| field.child(member.name.as_bytes())) {
+                record(node, &member.value, None, &mut found);
+            }
+        }
+        let is_labels =
+            |member: &&NewMember| (member.field, member.name) == (fields::METADATA, fields::LABELS);
+        let added = members.iter().find(is_labels).map(|member| &member.value);
+        Header {
+            resource_version: ResourceVersion::ZERO,
+            labels: added.map_or_else(|| old.labels.clone(), |added| with_labels(&old.labels, added)),
+            fields: self.selectable(found),
+            ..old.clone()
+        }
+    }
+}
+
 /// Searches for selectable fields, skipping those that will not be written.
 fn search(node: &Node, name: &str, parent: &Tree, shape: Option<&Shape>, found: &mut FieldValues) {
     let value = parent.get(name);
@@ -47,7 +77,13 @@ fn search(node: &Node, name: &str, parent: &Tree, shape: Option<&Shape>, found: 
         ),
         None => (value, None),
     };
-    let Some(value) = value else { return };
+    if let Some(value) = value {
+        record(node, value, below, found);
+    }
+}
+
+/// Records the selectable fields of a value that is written.
+fn record(node: &Node, value: &Tree, below: Option<&Shape>, found: &mut FieldValues) {
     match value {
         Tree::Map(_) => {
             for (name, node) in &node.children {
@@ -60,6 +96,17 @@ fn search(node: &Node, name: &str, parent: &Tree, shape: Option<&Shape>, found: 
         Tree::Float(number) => node.record(found, &number.to_compact_string()),
         Tree::Null | Tree::List(_) => {}
     }
+}
+
+/// The labels and those that were added, of which some may be equal.
+fn with_labels(
+    old: &[(CompactString, CompactString)],
+    added: &Tree,
+) -> Box<[(CompactString, CompactString)]> {
+    let mut pairs = [old, &labels(Some(added))[..]].concat();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs.into_boxed_slice()
 }
 
 fn labels(labels: Option<&Tree>) -> Box<[(CompactString, CompactString)]> {

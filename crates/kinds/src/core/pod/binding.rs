@@ -3,20 +3,41 @@
 use jiff::Timestamp;
 
 use setpoint_schema::{Map, Tree, fields};
-use setpoint_strategy::meta;
+use setpoint_strategy::{NewMember, meta};
 
 /// Binds a pod to the node that a Binding names, and adds the annotations and labels of the Binding.
 pub(super) fn bind(pod: &mut Tree, binding: &Tree, now: Timestamp) {
-    let node = binding
-        .str_at(&[fields::TARGET, fields::NAME])
-        .unwrap_or_default();
-    assign(pod, node, now);
+    assign(pod, node_name(binding), now);
     for field in [fields::ANNOTATIONS, fields::LABELS] {
         let values = meta::find(binding, field).and_then(Tree::as_map);
         for (key, value) in values.into_iter().flat_map(Map::iter) {
             pod.set(&[fields::METADATA, field, key], value.clone());
         }
     }
+}
+
+/// What [`bind`] adds to a pod without conditions, by a Binding without annotations: those of a pod may have to match its
+/// spec.
+pub(super) fn new_members(binding: &Tree, now: Timestamp) -> Option<Vec<NewMember>> {
+    if meta::find(binding, fields::ANNOTATIONS).is_some() {
+        return None;
+    }
+    let node = NewMember {
+        field: fields::SPEC,
+        name: fields::NODE_NAME,
+        value: node_name(binding).into(),
+    };
+    let conditions = NewMember {
+        field: fields::STATUS,
+        name: fields::CONDITIONS,
+        value: vec![scheduled_condition(now)].into(),
+    };
+    let labels = meta::find(binding, fields::LABELS).map(|labels| NewMember {
+        field: fields::METADATA,
+        name: fields::LABELS,
+        value: labels.clone(),
+    });
+    Some([node, conditions].into_iter().chain(labels).collect())
 }
 
 /// Sets the node name and the `PodScheduled` condition.
@@ -28,10 +49,20 @@ fn assign(pod: &mut Tree, node: &str, now: Timestamp) {
         .entry(fields::CONDITIONS);
     let mut list = conditions.as_list().unwrap_or_default().to_vec();
     list.retain(|condition| condition.str_at(&[fields::TYPE]) != Some("PodScheduled"));
+    list.push(scheduled_condition(now));
+    *conditions = list.into();
+}
+
+fn scheduled_condition(now: Timestamp) -> Tree {
     let mut condition = Map::default();
     condition.insert(fields::TYPE, "PodScheduled");
     condition.insert(fields::LAST_TRANSITION_TIME, meta::timestamp(now));
     condition.insert(fields::STATUS, "True");
-    list.push(condition.into());
-    *conditions = list.into();
+    condition.into()
+}
+
+fn node_name(binding: &Tree) -> &str {
+    binding
+        .str_at(&[fields::TARGET, fields::NAME])
+        .unwrap_or_default()
 }

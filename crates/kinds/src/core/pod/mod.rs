@@ -24,8 +24,8 @@ use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::columns::Column;
 use setpoint_strategy::{
-    Action, ConnectKind, FieldLabel, FieldRef, Names, RequestFacts, Rules, Strategy, Subresource, meta,
-    top_level,
+    Action, ConnectKind, FieldLabel, FieldRef, Names, NewMember, RequestFacts, Rules, Strategy, Subresource,
+    meta, top_level,
 };
 
 use self::spec::PodContext;
@@ -120,6 +120,13 @@ impl Strategy for Pod {
     fn apply_action(pod: &mut Tree, action: Action, body: &Tree, facts: &RequestFacts) {
         if action == Action::Bind {
             binding::bind(pod, body, facts.now);
+        }
+    }
+
+    fn new_members_of_action(action: Action, body: &Tree, facts: &RequestFacts) -> Option<Vec<NewMember>> {
+        match action {
+            Action::Bind => binding::new_members(body, facts.now),
+            Action::Evict => None,
         }
     }
 
