@@ -44,6 +44,11 @@ pub trait WaitingPlugin: Debug + Send + Sync {
     /// Whether the plugin may have to wait in this review. It is called for every write and must be cheap.
     fn concerns(&self, review: &Review<'_>) -> bool;
 
+    /// Whether the plugin may show the object to a webhook or a policy.
+    fn shows_object(&self, review: &Review<'_>) -> bool {
+        self.concerns(review)
+    }
+
     /// May change the object.
     fn mutate<'a>(&'a self, _review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         Box::pin(ready(Ok(())))
@@ -224,6 +229,11 @@ impl Admit for Chain {
             Ok(None) => Box::pin(ready(Ok(()))),
             Ok(Some(index)) => Box::pin(self.validate_from(index, review)),
         }
+    }
+
+    fn shows_object(&self, review: &Review<'_>) -> bool {
+        let mut waiting = self.plugins.iter().filter_map(|plugin| plugin.waiting());
+        waiting.any(|plugin| plugin.shows_object(review))
     }
 }
 

@@ -6,7 +6,9 @@ mod cluster;
 
 use cluster::Cluster;
 use serde_json::{Value, json};
-use setpoint_api::Status;
+use setpoint_api::call::Payload;
+use setpoint_api::options::WriteOptions;
+use setpoint_api::{Gvr, Key, Status, Target, User, Verb};
 
 const VALIDATING: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 const VALIDATING_BINDINGS: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
@@ -102,6 +104,31 @@ async fn a_validation_that_is_false_rejects_the_request() {
         &denied("m"),
     )
     .await;
+}
+
+/// They are computed only if a webhook or a policy may see them.
+#[tokio::test]
+async fn a_policy_sees_the_managed_fields_of_a_binding() {
+    let cluster = start().await;
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"],
+        }]},
+        "validations": [{"expression": "object.metadata.managedFields.size() == 1"}],
+    });
+    let deny = json!({"validationActions": ["Deny"]});
+    bind(&cluster, (VALIDATING, VALIDATING_BINDINGS), spec, deny).await;
+    cluster.account("default").await;
+    let pod = r#"{"spec": {"containers": [{"name": "c", "image": "a"}]}}"#;
+    cluster.create("pods default/web", pod).await.unwrap();
+    let binding = json!({"metadata": {"name": "web"}, "target": {"name": "n1"}});
+    let target =
+        Target::object(Gvr::new("", "v1", "pods"), &Key::new("default", "web")).subresource("binding");
+    let verb = Verb::Create(Payload::json(binding.to_string()), WriteOptions::default());
+    cluster
+        .call(User::component("tester"), target, verb)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -26,6 +26,12 @@ pub trait Admit: Send + Sync {
     /// May reject the write or add side writes, and change nothing else. Runs after the kind's own rules, in creates,
     /// updates and deletions.
     fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a>;
+
+    /// Whether a webhook or a policy may see the whole object. Managed fields of an object that is not stored are computed
+    /// for them alone.
+    fn shows_object(&self, _review: &Review<'_>) -> bool {
+        true
+    }
 }
 
 /// The pending decision of an admission chain: webhooks have to be called first.

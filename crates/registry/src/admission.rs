@@ -139,6 +139,12 @@ impl RequestContext<'_> {
         self.run_admission(AdmissionStep::Validate, write).await
     }
 
+    /// Whether a webhook or a policy may see the object of a write.
+    pub(crate) fn shows_object(&self, write: ReviewedWrite<'_>) -> bool {
+        let name = self.reviewed_name(write.object.as_deref(), write.old);
+        self.registry.admit.shows_object(&self.review(&name, write))
+    }
+
     async fn run_admission(
         &self,
         step: AdmissionStep,

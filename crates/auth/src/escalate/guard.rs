@@ -61,4 +61,8 @@ impl<A: Admit> Admit for Guard<A> {
     fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         self.rules.validate(review)
     }
+
+    fn shows_object(&self, review: &Review<'_>) -> bool {
+        self.rules.shows_object(review)
+    }
 }

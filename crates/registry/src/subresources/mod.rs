@@ -40,7 +40,8 @@ fn body_kind(group: &str, version: &str, kind: &str) -> (Gvk, &'static Shape) {
     (Gvk::new(group, version, kind), shape)
 }
 
-/// Runs admission of the body of an action subresource, which shows the manager of its fields like any other object.
+/// Runs admission of the body of an action subresource. Webhooks and policies see the manager of its fields, as of any
+/// other object.
 async fn admit_body(
     context: &RequestContext<'_>,
     body: &mut Tree,
@@ -48,7 +49,9 @@ async fn admit_body(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     context.default_namespace(body)?;
-    field_managers::track_body(context, body, (gvk, shape), options);
+    if context.shows_object(ReviewedWrite::create(body, options)) {
+        field_managers::track_body(context, body, (gvk, shape), options);
+    }
     let mutated = context.mutate(ReviewedWrite::create(body, options)).await?;
     let admitted = context.admit(ReviewedWrite::create(body, options)).await?;
     context.add_object_warnings(Vec::new(), mutated.and(admitted).warnings);

@@ -45,6 +45,12 @@ pub(super) struct ConfigurationError<P, B> {
 /// What concerns a review: invocations and configuration errors, in the order of policies and bindings.
 pub(super) type Matches<P, B> = Vec<Result<Invocation<P, B>, ConfigurationError<P, B>>>;
 
+/// Whether there is a binding of any policy.
+pub(super) fn has_bindings(review: &Review<'_>, resources: &PolicyResources) -> bool {
+    let bindings = review.caches().cache(&resources.bindings);
+    bindings.is_some_and(|bindings| !bindings.snapshot().is_empty())
+}
+
 /// All policies that have bindings, in the order of their names. Without bindings this costs next to nothing.
 pub(super) fn bound_policies<P, B>(
     review: &Review<'_>,

@@ -51,6 +51,10 @@ impl WaitingPlugin for MutatingAdmissionPolicy {
         has_conversion_webhook(review)
     }
 
+    fn shows_object(&self, review: &Review<'_>) -> bool {
+        bindings::has_bindings(review, &RESOURCES)
+    }
+
     fn mutate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         Box::pin(self.apply_policies(review))
     }

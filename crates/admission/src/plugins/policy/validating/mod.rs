@@ -49,6 +49,10 @@ impl WaitingPlugin for ValidatingAdmissionPolicy {
         has_conversion_webhook(review)
     }
 
+    fn shows_object(&self, review: &Review<'_>) -> bool {
+        bindings::has_bindings(review, &RESOURCES)
+    }
+
     fn validate<'a>(&'a self, review: &'a mut Review<'_>) -> AdmitFuture<'a> {
         Box::pin(self.apply_policies(review))
     }
