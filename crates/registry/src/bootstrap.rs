@@ -1,5 +1,5 @@
 //! Bootstrap objects of every cluster, and the objects that publish this server's address: created in one transaction
-//! where they are missing, and reconciled where they exist. Some are checked again while the server runs.
+//! of each store where they are missing, and reconciled where they exist. Some are checked again while the server runs.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -13,6 +13,7 @@ use setpoint_schema::Tree;
 use setpoint_store::{Compare, Op, Put, Txn};
 use setpoint_strategy::{BootstrapObject, Recheck, UpdateContext, meta};
 
+use crate::backend::Backend;
 use crate::error::{self, Error};
 use crate::field_managers;
 use crate::registry::Registry;
@@ -25,15 +26,22 @@ const REPLICATED_TXN_OPS: usize = 100;
 /// How often an object is planned again after a conflict.
 const CONFLICT_TRIES: usize = 5;
 
-/// Writes what is missing or out of date in one transaction, so that no reader sees half of it. On etcd it takes several,
-/// and servers that start at the same time share the work.
+/// Writes what is missing or out of date in one transaction of each store, so that no reader sees half of it. On etcd it
+/// takes several, and servers that start at the same time share the work.
 pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
-    let max_ops = match registry.store.is_replica() {
+    for backend in registry.caches.backends().iter() {
+        write_missing(registry, backend).await?;
+    }
+    Ok(())
+}
+
+async fn write_missing(registry: &Registry, backend: &Backend) -> Result<(), Error> {
+    let max_ops = match backend.store.is_replica() {
         true => REPLICATED_TXN_OPS,
         false => usize::MAX,
     };
     loop {
-        let mut txn = plan(registry)?;
+        let mut txn = plan(registry, backend)?;
         if txn.ops.is_empty() {
             return Ok(());
         }
@@ -41,7 +49,7 @@ pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
         // Each object has one compare and one operation.
         txn.compares.truncate(max_ops);
         txn.ops.truncate(max_ops);
-        match registry.store.commit(txn).await {
+        match backend.store.commit(txn).await {
             // A conflict with another writer: plan again.
             Err(setpoint_store::Error::Precondition { .. }) => {}
             Ok(_) if is_part => {}
@@ -114,16 +122,16 @@ async fn try_object(registry: &Registry, desired: &BootstrapObject) -> Result<At
     if txn.ops.is_empty() {
         return Ok(Attempt::Done);
     }
-    match registry.store.commit(txn).await {
+    match context.backend().store.commit(txn).await {
         Err(setpoint_store::Error::Precondition { .. }) => Ok(Attempt::Conflict),
         done => done.map(|_| Attempt::Done).map_err(error::from_store),
     }
 }
 
-fn plan(registry: &Registry) -> Result<Txn, Error> {
+fn plan(registry: &Registry, backend: &Backend) -> Result<Txn, Error> {
     let mut txn = Txn::default();
     for desired in &registry.bootstrap {
-        plan_object(registry, desired, &mut txn).map_err(|status| Error::Bootstrap {
+        plan_object((registry, backend), desired, &mut txn).map_err(|status| Error::Bootstrap {
             object: format!("{}: {:?}", desired.resource.resource, meta::name(&desired.object)),
             status: Box::new(status),
         })?;
@@ -131,8 +139,13 @@ fn plan(registry: &Registry) -> Result<Txn, Error> {
     Ok(txn)
 }
 
-fn plan_object(registry: &Registry, desired: &BootstrapObject, txn: &mut Txn) -> Result<(), Status> {
-    let Some((context, key)) = context_of(registry, desired) else {
+fn plan_object(
+    (registry, backend): (&Registry, &Backend),
+    desired: &BootstrapObject,
+    txn: &mut Txn,
+) -> Result<(), Status> {
+    let context = context_of(registry, desired);
+    let Some((context, key)) = context.filter(|(context, _)| context.backend().is(backend)) else {
         return Ok(());
     };
     let existing = context.find(&key)?;

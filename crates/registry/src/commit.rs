@@ -1,4 +1,4 @@
-//! Committing: from an encoded object and its side writes to one transaction of the store.
+//! Committing: from an encoded object and its side writes to one transaction of the store, or one of each store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,11 +9,12 @@ use bytes::Bytes;
 use setpoint_api::{Key, ResourceVersion, Status, Stored};
 use setpoint_registry_api::SideWrite;
 use setpoint_schema::CanonicalJson;
-use setpoint_store::{Compare, Op, Put, Record, Revision, Txn, TxnResponse};
+use setpoint_store::{Compare, Op, Put, Record, Revision, TxnResponse};
 
 use crate::encoded_object::{self, EncodedObject};
 use crate::metrics::CommitOperation;
 use crate::request_context::RequestContext;
+use crate::write_txn::WriteTxn;
 use crate::{error, key, side_writes};
 
 /// The outcome of a commit.
@@ -65,10 +66,7 @@ impl RequestContext<'_> {
         let delete = Op::Delete {
             key: self.storage_key(key),
         };
-        let mut txn = Txn {
-            compares: vec![self.compare_version(key, version)],
-            ops: vec![delete],
-        };
+        let mut txn = WriteTxn::new(self.backend(), self.compare_version(key, version), delete);
         side_writes::add(self, side_writes, &mut txn)?;
         match self.commit_timed(CommitOperation::Delete, txn).await {
             Ok(committed) => {
@@ -91,10 +89,7 @@ impl RequestContext<'_> {
             Compare::Absent { .. } => CommitOperation::Create,
             _ => CommitOperation::Update,
         };
-        let mut txn = Txn {
-            compares: vec![compare],
-            ops: vec![Op::Put(put)],
-        };
+        let mut txn = WriteTxn::new(self.backend(), compare, Op::Put(put));
         side_writes::add(self, side_writes, &mut txn)?;
         match self.commit_timed(operation, txn).await {
             Ok(committed) => {
@@ -110,10 +105,10 @@ impl RequestContext<'_> {
     async fn commit_timed(
         &self,
         operation: CommitOperation,
-        txn: Txn,
+        txn: WriteTxn<'_>,
     ) -> Result<TxnResponse, setpoint_store::Error> {
         let start = self.registry.clock.now();
-        let committed = self.registry.store.commit(txn).await;
+        let committed = txn.commit().await;
         let took = self.registry.clock.now().duration_since(start);
         self.resource.commits.observe(operation, took.unsigned_abs());
         committed

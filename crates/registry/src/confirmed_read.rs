@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use setpoint_api::call::Verb;
-use setpoint_api::{ResourceVersion, Status};
+use setpoint_api::{Request, ResourceVersion, Status};
 
+use crate::backend::Backend;
 use crate::registry::Registry;
+use crate::request_context::RequestContext;
 use crate::{error, key};
 
 /// How long a request waits for the caches, if etcd responds but its changes do not arrive.
@@ -25,26 +27,52 @@ pub(crate) fn needs_newest(verb: &Verb) -> bool {
     version != Some(ResourceVersion::ZERO)
 }
 
-/// Waits until the caches have every acknowledged write. A server that stops does not wait: that is when leases are
-/// released.
-pub(crate) async fn wait(registry: &Registry) -> Result<(), Status> {
-    let confirmed = registry.store.confirmed_revision().await;
+/// Waits until the caches that a request reads have every acknowledged write: that of its resource and, for a write, those
+/// of the default backend, which admission reads.
+pub(crate) async fn wait_for(registry: &Registry, request: &Request) -> Result<(), Status> {
+    let default = registry.default_backend();
+    let served = registry.find_version(&request.target.resource);
+    match served.map(|served| served.resource.backend.clone()) {
+        Some(own) if !own.is(default) => {
+            let is_read = matches!(request.verb, Verb::Get(_) | Verb::List(_) | Verb::Watch(_));
+            wait_of_write(registry, &own, !is_read).await
+        }
+        _ => wait(registry, default).await,
+    }
+}
+
+async fn wait_of_write(registry: &Registry, own: &Backend, reads_default: bool) -> Result<(), Status> {
+    let default = async {
+        match reads_default {
+            true => wait(registry, registry.default_backend()).await,
+            false => Ok(()),
+        }
+    };
+    tokio::try_join!(wait(registry, own), default).map(drop)
+}
+
+/// Waits until the caches of a backend have every acknowledged write. A server that stops does not wait: that is when
+/// leases are released.
+async fn wait(registry: &Registry, backend: &Backend) -> Result<(), Status> {
+    let confirmed = backend.store.confirmed_revision().await;
     let version = key::version(confirmed.map_err(error::from_store)?);
     tokio::select! {
         biased;
-        () = registry.progress.reached(version) => Ok(()),
+        () = backend.progress.reached(version) => Ok(()),
         () = registry.ended.cancelled() => Ok(()),
         () = registry.clock.sleep(FRESH_TIMEOUT) => {
-            Err(Status::too_large_resource_version(version, registry.progress.version()))
+            Err(Status::too_large_resource_version(version, backend.progress.version()))
         }
     }
 }
 
 /// Waits before a request is executed again because of a conflict. Admission reads caches, which may not have the write of
-/// another server yet.
-pub(crate) async fn wait_after_conflict(registry: &Registry) -> Result<(), Status> {
-    match registry.store.is_replica() {
-        true => wait(registry).await,
+/// another server yet. After a conflict on another backend than these, the commit has waited for its caches.
+pub(crate) async fn wait_after_conflict(context: &RequestContext<'_>) -> Result<(), Status> {
+    let (registry, own) = (context.registry, context.backend());
+    let default = registry.default_backend();
+    match default.store.is_replica() {
+        true => wait_of_write(registry, own, !own.is(default)).await,
         false => Ok(()),
     }
 }

@@ -7,15 +7,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use setpoint_api::{Change, GroupResource, Key, Stored};
 use setpoint_store::{Event, Revision, Watcher};
 
+use crate::backend::Backend;
 use crate::crd;
 use crate::error::Error;
 use crate::key;
 use crate::registry::Registry;
 use crate::served_resources::{Resource, ServedResources};
 
-/// The one watcher of the store that feeds all caches.
+/// The one watcher of a store that feeds all caches of its resources.
 pub(crate) struct Feed<'a> {
     registry: &'a Registry,
+    backend: &'a Backend,
     watcher: Watcher,
     /// CustomResourceDefinitions, whose changes change the served kinds.
     crds: GroupResource,
@@ -30,11 +32,12 @@ struct Changes {
 }
 
 impl<'a> Feed<'a> {
-    /// A feed that starts after this revision.
-    pub(crate) fn new(registry: &'a Registry, after: Revision) -> Result<Self, Error> {
-        let watcher = registry.store.watch(key::ROOT.as_bytes(), after)?;
+    /// A feed that starts after what the caches have.
+    pub(crate) fn new(registry: &'a Registry, backend: &'a Backend) -> Result<Self, Error> {
+        let watcher = backend.store.watch(key::ROOT.as_bytes(), backend.reached())?;
         Ok(Self {
             registry,
+            backend,
             watcher,
             crds: crd::resource(),
         })
@@ -46,8 +49,8 @@ impl<'a> Feed<'a> {
             match self.watcher.next().await {
                 Ok(batch) => self.apply(batch.events, batch.revision),
                 Err(setpoint_store::Error::Compacted { .. }) => {
-                    let after = self.registry.caches.fill();
-                    self.watcher = self.registry.store.watch(key::ROOT.as_bytes(), after)?;
+                    let after = self.registry.caches.fill(self.backend);
+                    self.watcher = self.backend.store.watch(key::ROOT.as_bytes(), after)?;
                 }
                 Err(failed) => return Err(failed.into()),
             }
@@ -60,12 +63,12 @@ impl<'a> Feed<'a> {
         counters.fed_batches.fetch_add(1, Relaxed);
         counters.fed_changes.fetch_add(events.len() as u64, Relaxed);
         let version = key::version(revision);
-        let _applying = self.registry.caches.apply_lock();
+        let _applying = self.backend.apply_lock();
         let served = self.registry.caches.served();
         let mut changes = Changes::default();
         let several = events.len() > 1;
         for event in events {
-            add(&served, &mut changes, event, several);
+            self.add(&served, &mut changes, event, several);
         }
         let changes_kinds = changes.by_resource.contains_key(&self.crds);
         for (resource, changes) in changes.by_resource.into_values() {
@@ -74,7 +77,43 @@ impl<'a> Feed<'a> {
         if changes_kinds {
             self.registry.caches.refresh_custom_kinds(version);
         }
-        self.registry.progress.advance(version);
+        self.backend.progress.advance(version);
+    }
+
+    /// Adds the change of an event to those of its resource.
+    fn add(&self, served: &ServedResources, changes: &mut Changes, event: Event, several: bool) {
+        let Some((name, text)) = key::split(event.key()) else {
+            return;
+        };
+        // Keys of resources that are not served are skipped: of another build, or of a deleted CustomResourceDefinition. So
+        // are those that an override has left behind on this store.
+        let resource = served.by_segment(name);
+        let Some(resource) = resource.filter(|resource| resource.backend.is(self.backend)) else {
+            return;
+        };
+        let Ok(key) = text.parse::<Key>() else { return };
+        let old = changes.old(resource, &key, &event);
+        let change = match (old, &event.new) {
+            (old, Some(record)) => {
+                let Some(new) = resource.decode_for_cache(record) else {
+                    return;
+                };
+                if several {
+                    changes.fresh.insert((resource.name.clone(), key), new.clone());
+                }
+                match old {
+                    Some(old) => Change::Modified { old, new },
+                    None => Change::Added(new),
+                }
+            }
+            (Some(old), None) => {
+                let last = resource.with_version(&old, key::version(event.revision));
+                let last = last.unwrap_or_else(|_| old.clone());
+                Change::Deleted { old, last }
+            }
+            (None, None) => return,
+        };
+        changes.push(resource, change);
     }
 }
 
@@ -99,38 +138,4 @@ impl Changes {
             .or_insert_with(|| (resource.clone(), Vec::new()));
         entry.1.push(change);
     }
-}
-
-/// Adds the change of an event to those of its resource.
-fn add(served: &ServedResources, changes: &mut Changes, event: Event, several: bool) {
-    let Some((name, text)) = key::split(event.key()) else {
-        return;
-    };
-    // Keys of resources that are not served are skipped: of another build, or of a deleted CustomResourceDefinition.
-    let Some(resource) = served.by_segment(name) else {
-        return;
-    };
-    let Ok(key) = text.parse::<Key>() else { return };
-    let old = changes.old(resource, &key, &event);
-    let change = match (old, &event.new) {
-        (old, Some(record)) => {
-            let Some(new) = resource.decode_for_cache(record) else {
-                return;
-            };
-            if several {
-                changes.fresh.insert((resource.name.clone(), key), new.clone());
-            }
-            match old {
-                Some(old) => Change::Modified { old, new },
-                None => Change::Added(new),
-            }
-        }
-        (Some(old), None) => {
-            let last = resource.with_version(&old, key::version(event.revision));
-            let last = last.unwrap_or_else(|_| old.clone());
-            Change::Deleted { old, last }
-        }
-        (None, None) => return,
-    };
-    changes.push(resource, change);
 }

@@ -13,6 +13,8 @@ pub mod registry;
 
 pub mod watch_caches;
 
+mod backend;
+
 pub mod etcd_layout;
 
 mod admission;
@@ -42,6 +44,7 @@ mod page;
 mod served_resources;
 mod side_writes;
 mod stored_object;
+mod write_txn;
 
 mod bootstrap;
 mod error;
@@ -52,6 +55,7 @@ mod maintenance;
 mod metrics;
 mod reconciled_objects;
 
+pub use backend::Stores;
 pub use error::Error;
 pub use etcd_layout::EtcdLayout;
 pub use metrics::{Metrics, VerbMetrics};

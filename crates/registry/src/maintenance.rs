@@ -1,9 +1,10 @@
-//! Periodic maintenance of the store and the caches: expiry, compaction, snapshots.
+//! Periodic maintenance of the stores and the caches: expiry, compaction, snapshots.
 
 use std::time::Duration;
 
 use setpoint_store::MaintenanceReport;
 
+use crate::backend::Backend;
 use crate::error::Error;
 use crate::key;
 use crate::registry::Registry;
@@ -13,22 +14,23 @@ const EVERY: Duration = Duration::from_secs(10);
 /// The shortest interval between two runs.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs the store's maintenance by the clock: expiries when they are due, compaction and snapshots at intervals.
-pub(crate) async fn run(registry: &Registry) -> Result<(), Error> {
+/// Runs the maintenance of a backend's store by the clock: expiries when they are due, compaction and snapshots at
+/// intervals.
+pub(crate) async fn run(registry: &Registry, backend: &Backend) -> Result<(), Error> {
     loop {
         // A revision must not be compacted before the caches have read it, however far the clock has jumped.
-        let newest = key::version(registry.store.revision());
-        registry.progress.reached(newest).await;
-        let done = registry.store.maintain().await?;
+        backend.caught_up().await;
+        let done = backend.store.maintain().await?;
         if let Some(compacted) = done.compacted {
             let oldest = key::version(compacted);
             let served = registry.caches.served();
             let resources = served.resources();
-            resources.for_each(|resource| resource.cache.trim(oldest));
+            let own = resources.filter(|resource| resource.backend.is(backend));
+            own.for_each(|resource| resource.cache.trim(oldest));
         }
         tokio::select! {
             () = registry.clock.sleep(next_run(registry, &done)) => {}
-            () = registry.store.became_full() => {}
+            () = backend.store.became_full() => {}
         }
     }
 }

@@ -9,6 +9,11 @@ use setpoint_api::ApiVerb;
 
 pub(crate) use latency::{AdmissionDurations, AdmissionStep, CommitDurations, CommitOperation};
 
+/// The name of the store with this index, as kube-apiserver names those of its etcd clusters.
+fn storage_cluster_id(index: usize) -> String {
+    format!("etcd-{index}")
+}
+
 /// A reading of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metrics {

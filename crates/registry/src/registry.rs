@@ -4,15 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use setpoint_api::{Clock, GroupResource, Gvr, Key, Request, Response, Serve, ServeFuture, Status, Stored};
-use setpoint_cache::{Cache, Caches, Progress};
+use setpoint_cache::{Cache, Caches};
 use setpoint_registry_api::{Admit, VirtualResource, WebhookClient};
 use setpoint_store::Store;
 use setpoint_strategy::{BootstrapObject, Kind, KindInfo, Kinds};
 
+use crate::backend::Backend;
 use crate::confirmed_read;
 use crate::conversion::Conversions;
 use crate::crd;
@@ -47,7 +49,6 @@ pub struct Config {
 ///
 /// [`Registry::run`] must be running for reads to make progress: it brings what was committed to the caches.
 pub struct Registry {
-    pub(crate) store: Store,
     pub(crate) caches: Arc<WatchCaches>,
     pub(crate) admit: Arc<dyn Admit>,
     pub(crate) virtual_resources: Arc<dyn VirtualResource>,
@@ -55,8 +56,6 @@ pub struct Registry {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) event_ttl: Duration,
     pub(crate) allow_privileged: bool,
-    /// The version that all caches have reached.
-    pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) bootstrap: Vec<BootstrapObject>,
     /// Slots of the requests that run off the worker threads.
@@ -73,11 +72,11 @@ pub struct Registry {
 impl Registry {
     /// A registry that serves the objects of these caches.
     pub fn new(config: Config) -> Arc<Registry> {
-        let version = key::version(config.caches.store().revision());
+        // Not below the version of the backend that has the pods.
+        let newest = config.caches.backends().iter().map(|backend| backend.newest());
+        let newest = newest.max().unwrap_or_default();
         Arc::new(Self {
-            recent_bindings: RecentBindings::after(version),
-            store: config.caches.store().clone(),
-            progress: config.caches.progress().clone(),
+            recent_bindings: RecentBindings::after(newest),
             caches: config.caches,
             admit: config.admit,
             virtual_resources: config.virtual_resources,
@@ -93,7 +92,7 @@ impl Registry {
         })
     }
 
-    /// Creates the bootstrap objects that are missing; then keeps the caches up to date and maintains the store, until
+    /// Creates the bootstrap objects that are missing; then keeps the caches up to date and maintains the stores, until
     /// stopped.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), Error> {
         let _ended = self.ended.clone().drop_guard();
@@ -118,7 +117,15 @@ impl Registry {
     /// Creates these objects or reconciles them, as if they were bootstrap objects. What other servers have written is
     /// seen first.
     pub async fn reconcile(&self, objects: &[BootstrapObject]) -> Result<(), Status> {
-        self.store.confirm().await.map_err(error::from_store)?;
+        for backend in self.caches.backends().iter() {
+            let is_of = |desired: &BootstrapObject| {
+                let served = self.find_version(&desired.resource);
+                served.is_some_and(|served| served.resource.backend.is(backend))
+            };
+            if objects.iter().any(is_of) {
+                backend.store.confirm().await.map_err(error::from_store)?;
+            }
+        }
         for desired in objects {
             bootstrap::recheck_object(self, desired).await?;
         }
@@ -126,21 +133,22 @@ impl Registry {
     }
 
     async fn run_tasks(&self) -> Result<(), Error> {
-        let feed = Feed::new(self, key::revision(self.progress.version()))?;
+        let backends = || self.caches.backends().iter();
+        let feeds = backends().map(|backend| Ok(Feed::new(self, backend)?.run()));
+        let feeds = feeds.collect::<Result<Vec<_>, Error>>()?;
         let start = async {
             bootstrap::run(self).await?;
-            let reached = key::version(self.store.revision());
-            self.progress.reached(reached).await;
+            join_all(backends().map(|backend| backend.caught_up())).await;
             self.started.send_replace(true);
-            maintenance::run(self).await
+            try_join_all(backends().map(|backend| maintenance::run(self, backend))).await
         };
         let rechecks = async {
             self.started().await;
             bootstrap::recheck(self).await
         };
         tokio::select! {
-            ended = feed.run() => ended,
-            ended = start => ended,
+            ended = try_join_all(feeds) => ended.map(drop),
+            ended = start => ended.map(drop),
             ended = crd::run(self) => ended,
             never = rechecks => match never {},
         }
@@ -156,8 +164,19 @@ impl Registry {
         self.caches.kinds_changed()
     }
 
+    /// The default store.
     pub fn store(&self) -> &Store {
-        &self.store
+        self.caches.store()
+    }
+
+    /// All stores, the default one first.
+    pub fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.caches.stores()
+    }
+
+    /// The backend of all resources without one of their own.
+    pub(crate) fn default_backend(&self) -> &Arc<Backend> {
+        self.caches.backends().default_backend()
     }
 
     pub fn metrics(&self) -> Metrics {
@@ -186,11 +205,12 @@ impl Registry {
     /// An object as it is in the store now. The cached one is used where it has the same version.
     pub(crate) fn find(&self, resource: &Resource, key: &Key) -> Result<Option<Arc<Stored>>, Status> {
         let storage_key = key::storage_key(&resource.prefix, key);
-        let find = || self.store.snapshot().get(&storage_key);
+        let store = &resource.backend.store;
+        let find = || store.snapshot().get(&storage_key);
         let found = match find() {
             // What cannot be decrypted is not absent: its dependents must not be deleted, for example.
-            None if self.store.is_replica() => {
-                self.store
+            None if store.is_replica() => {
+                store
                     .check_decodable(&storage_key)
                     .map_err(error::from_store)?;
                 // It may be readable since the first look.
@@ -218,8 +238,8 @@ impl Registry {
     /// Executes the verb of a request. `is_large` is whether it has a slot of the large requests.
     async fn execute(&self, request: Request, is_large: bool) -> Result<Response, Status> {
         let verb = request.verb.api_verb();
-        if self.store.is_replica() && confirmed_read::needs_newest(&request.verb) {
-            Box::pin(confirmed_read::wait(self)).await?;
+        if self.store().is_replica() && confirmed_read::needs_newest(&request.verb) {
+            Box::pin(confirmed_read::wait_for(self, &request)).await?;
         }
         let result = match self.find_version(&request.target.resource) {
             Some(served) => {
@@ -266,7 +286,7 @@ impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
             .field("kinds", &self.kinds().len())
-            .field("reached", &self.progress.version())
+            .field("backends", &self.caches.backends())
             .finish_non_exhaustive()
     }
 }

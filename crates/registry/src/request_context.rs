@@ -12,6 +12,7 @@ use setpoint_api::status::StatusCause;
 use setpoint_api::{ApiVerb, AuditAnnotation, GroupResource, Key, Status, Stored, Target, User};
 use setpoint_strategy::{Kind, KindInfo, RequestFacts};
 
+use crate::backend::Backend;
 use crate::conversion::ManagerVersions;
 use crate::key;
 use crate::registry::Registry;
@@ -80,6 +81,11 @@ impl<'a> RequestContext<'a> {
 
     pub(crate) fn kind_info(&self) -> &KindInfo {
         self.kind.info()
+    }
+
+    /// The backend of the resource.
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.resource.backend
     }
 
     pub(crate) fn namespace(&self) -> &str {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use setpoint_api::{GroupResource, Gvr};
-use setpoint_cache::{Cache, Progress};
+use setpoint_cache::Cache;
 use setpoint_strategy::{Kind, Kinds};
 
+use crate::backend::{Backend, Backends};
 use crate::crd::CustomKinds;
 use crate::key;
 use crate::metrics::CommitDurations;
@@ -31,10 +32,11 @@ pub(crate) struct ServedVersion {
     pub(crate) resource: Arc<Resource>,
 }
 
-/// One resource: the kind in its storage version, its cache, and its key prefix in the store.
+/// One resource: the kind in its storage version, its cache, its backend, and its key prefix in the store.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) backend: Arc<Backend>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) name: GroupResource,
     pub(crate) prefix: String,
@@ -46,19 +48,19 @@ pub(crate) struct Resource {
 
 impl ServedResources {
     /// Serves the built-in kinds only.
-    pub(crate) fn new(builtin: Arc<Kinds>, progress: &Arc<Progress>) -> Self {
-        Self::build(builtin, CustomKinds::default(), progress, None)
+    pub(crate) fn new(builtin: Arc<Kinds>, backends: &Backends) -> Self {
+        Self::build(builtin, CustomKinds::default(), backends, None)
     }
 
     /// The same built-in kinds with other custom kinds. Resources that stay keep their caches.
-    pub(crate) fn with_custom_kinds(&self, custom: CustomKinds, progress: &Arc<Progress>) -> Self {
-        Self::build(self.builtin.clone(), custom, progress, Some(self))
+    pub(crate) fn with_custom_kinds(&self, custom: CustomKinds, backends: &Backends) -> Self {
+        Self::build(self.builtin.clone(), custom, backends, Some(self))
     }
 
-    /// The same kinds, with caches that are forks of these and have this progress.
-    pub(crate) fn fork(&self, progress: &Arc<Progress>) -> Self {
+    /// The same kinds, with caches that are forks of these and have these backends.
+    pub(crate) fn fork(&self, backends: &Backends) -> Self {
         let fork = |(name, resource): (&GroupResource, &Arc<Resource>)| {
-            (name.clone(), Arc::new(resource.fork(progress)))
+            (name.clone(), Arc::new(resource.fork(backends)))
         };
         let resources: HashMap<GroupResource, Arc<Resource>> = self.resources.iter().map(fork).collect();
         let versions = self.versions.iter().filter_map(|(gvr, served)| {
@@ -83,7 +85,7 @@ impl ServedResources {
     fn build(
         builtin: Arc<Kinds>,
         custom: CustomKinds,
-        progress: &Arc<Progress>,
+        backends: &Backends,
         before: Option<&ServedResources>,
     ) -> Self {
         let kinds: Arc<Kinds> = match custom.kinds() {
@@ -97,7 +99,7 @@ impl ServedResources {
                 let existing = before.and_then(|before| before.resource(&name));
                 let resource = match existing {
                     Some(existing) if Arc::ptr_eq(&existing.kind, kind) => existing.clone(),
-                    existing => Arc::new(Resource::new(kind.clone(), progress, existing)),
+                    existing => Arc::new(Resource::new(kind.clone(), backends, existing)),
                 };
                 (name, resource)
             })
@@ -141,9 +143,10 @@ impl ServedResources {
 // === impl Resource ===
 
 impl Resource {
-    fn new(kind: Arc<dyn Kind>, progress: &Arc<Progress>, existing: Option<&Arc<Resource>>) -> Self {
+    fn new(kind: Arc<dyn Kind>, backends: &Backends, existing: Option<&Arc<Resource>>) -> Self {
         let name = kind.info().gvr.group_resource();
-        let new = || Arc::new(Cache::with_progress(name.clone(), progress.clone()));
+        let backend = backends.of(kind.info()).clone();
+        let new = || Arc::new(Cache::with_progress(name.clone(), backend.progress.clone()));
         Self {
             cache: existing.map_or_else(new, |existing| existing.cache.clone()),
             prefix: key::prefix(&name),
@@ -152,14 +155,17 @@ impl Resource {
                 .unwrap_or_default(),
             kind,
             name,
+            backend,
         }
     }
 
     /// The same resource with a fork of its cache, and metrics of its own.
-    fn fork(&self, progress: &Arc<Progress>) -> Self {
+    fn fork(&self, backends: &Backends) -> Self {
+        let backend = backends.counterpart(&self.backend).clone();
         Self {
             kind: self.kind.clone(),
-            cache: Arc::new(self.cache.fork(progress.clone())),
+            cache: Arc::new(self.cache.fork(backend.progress.clone())),
+            backend,
             name: self.name.clone(),
             prefix: self.prefix.clone(),
             commits: Arc::default(),

@@ -7,14 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use setpoint_api::{GroupResource, ResourceVersion};
-use setpoint_cache::{Cache, Caches, Progress};
+use setpoint_cache::{Cache, Caches};
 use setpoint_store::{Revision, Snapshot, Store};
 use setpoint_strategy::Kinds;
 
+use crate::backend::{Backend, Backends, Stores};
 use crate::crd::{self, CustomKinds};
 use crate::key;
 use crate::reconciled_objects::ReconciledObjects;
@@ -22,31 +22,27 @@ use crate::served_resources::{Resource, ServedResources};
 
 /// The watch caches of a server, one for each resource that it serves.
 pub struct WatchCaches {
-    store: Store,
-    /// The version that all caches have reached.
-    progress: Arc<Progress>,
+    backends: Backends,
     served: ArcSwap<ServedResources>,
     /// How often the served kinds were replaced; incremented after the replacement.
     kinds_changed: watch::Sender<u64>,
     /// Shared by forks.
     reconciled: Arc<ReconciledObjects>,
-    /// Held while a batch is applied: between two batches, all caches are at the version of `progress`.
-    applying: Mutex<()>,
 }
 
 impl WatchCaches {
-    /// Caches of these built-in kinds, and of the custom kinds in the store, with the objects that the store has.
-    pub fn open(store: Store, kinds: Arc<Kinds>) -> Arc<Self> {
-        let progress = Arc::new(Progress::new());
+    /// Caches of these built-in kinds, and of the custom kinds in the store, with the objects that the stores have.
+    pub fn open(stores: impl Into<Stores>, kinds: Arc<Kinds>) -> Arc<Self> {
+        let backends = Backends::from(stores.into());
         let caches = Self {
-            served: ArcSwap::from_pointee(ServedResources::new(kinds, &progress)),
-            store,
-            progress,
+            served: ArcSwap::from_pointee(ServedResources::new(kinds, &backends)),
+            backends,
             kinds_changed: watch::Sender::new(0),
             reconciled: Arc::default(),
-            applying: Mutex::new(()),
         };
-        caches.fill();
+        for backend in caches.backends.iter() {
+            caches.fill(backend);
+        }
         Arc::new(caches)
     }
 
@@ -56,31 +52,27 @@ impl WatchCaches {
     /// The caches may be a few batches behind the store. The fork has these batches in its history, and its registry
     /// applies them when it runs.
     pub fn fork(&self) -> Arc<Self> {
-        let _between_batches = self.apply_lock();
-        let progress = Arc::new(Progress::new());
-        progress.advance(self.progress.version());
+        let (backends, served) = self.backends.fork_with(|backends| self.served().fork(backends));
         Arc::new(Self {
-            // After the lock: what is in the caches is in the store.
-            store: self.store.fork(),
-            served: ArcSwap::from_pointee(self.served().fork(&progress)),
-            progress,
+            served: ArcSwap::from_pointee(served),
+            backends,
             kinds_changed: watch::Sender::new(0),
             reconciled: self.reconciled.clone(),
-            applying: Mutex::new(()),
         })
     }
 
-    /// Taken by the writer of the caches for each batch.
-    pub(crate) fn apply_lock(&self) -> MutexGuard<'_, ()> {
-        self.applying.lock()
-    }
-
+    /// The default store.
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.backends.default_backend().store
     }
 
-    pub(crate) fn progress(&self) -> &Arc<Progress> {
-        &self.progress
+    /// All stores, the default one first, then the others in the order in which they were added.
+    pub fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.backends.iter().map(|backend| &backend.store)
+    }
+
+    pub(crate) fn backends(&self) -> &Backends {
+        &self.backends
     }
 
     /// The objects that bootstrap objects were reconciled with.
@@ -102,21 +94,25 @@ impl WatchCaches {
         self.served.load()
     }
 
-    /// Fills the caches from a snapshot of the store. Returns the revision of the snapshot.
-    pub(crate) fn fill(&self) -> Revision {
-        let _applying = self.apply_lock();
-        let snapshot = self.store.snapshot();
+    /// Fills the caches of a backend's resources from a snapshot of its store. Returns the revision of the snapshot.
+    pub(crate) fn fill(&self, backend: &Backend) -> Revision {
+        let _applying = backend.apply_lock();
+        let snapshot = backend.store.snapshot();
         let version = key::version(snapshot.revision());
         for resource in self.served().resources() {
-            fill_cache(resource, &snapshot, version);
+            if resource.backend.is(backend) {
+                fill_cache(resource, &snapshot, version);
+            }
         }
-        self.progress.advance(version);
-        self.refresh_custom_kinds(version);
+        backend.progress.advance(version);
+        if backend.is(self.backends.default_backend()) {
+            self.refresh_custom_kinds(version);
+        }
         snapshot.revision()
     }
 
     /// Serves the kinds of the current CustomResourceDefinitions, if they have changed. Caches of new resources are
-    /// filled as of `version`, which the other caches have reached.
+    /// filled as of `version`, which the other caches of the default backend have reached.
     pub(crate) fn refresh_custom_kinds(&self, version: ResourceVersion) {
         let served = self.served();
         let Some(crds) = served.resource(&crd::resource()) else {
@@ -126,11 +122,12 @@ impl WatchCaches {
         if custom.is_same(&served.custom) {
             return;
         }
-        let new = served.with_custom_kinds(custom, &self.progress);
+        let new = served.with_custom_kinds(custom, &self.backends);
         let unknown = |resource: &&Arc<Resource>| served.resource(&resource.name).is_none();
         for resource in new.resources().filter(unknown) {
-            let snapshot = self.store.snapshot_at(key::revision(version));
-            let snapshot = snapshot.unwrap_or_else(|_| self.store.snapshot());
+            let store = &resource.backend.store;
+            let snapshot = store.snapshot_at(key::revision(version));
+            let snapshot = snapshot.unwrap_or_else(|_| store.snapshot());
             fill_cache(resource, &snapshot, version);
         }
         self.served.store(Arc::new(new));
@@ -157,7 +154,7 @@ impl fmt::Debug for WatchCaches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchCaches")
             .field("kinds", &self.kinds().len())
-            .field("reached", &self.progress.version())
+            .field("backends", &self.backends)
             .finish_non_exhaustive()
     }
 }

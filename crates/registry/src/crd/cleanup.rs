@@ -69,7 +69,8 @@ async fn remove_objects(registry: &Registry, crd: &Crd) -> bool {
         }
     }
     let prefix = resource.prefix.as_bytes();
-    registry.store.snapshot().prefix(prefix).next().is_none()
+    let store = &resource.backend.store;
+    store.snapshot().prefix(prefix).next().is_none()
 }
 
 /// Deletes an object that is stored in an old storage version. It is not converted, so that a CRD can be deleted when
@@ -105,7 +106,7 @@ async fn remove_unconverted(
         ops: vec![op],
     };
     // After a conflict the object is found again.
-    if let Err(failed) = registry.store.commit(txn).await {
+    if let Err(failed) = resource.backend.store.commit(txn).await {
         tracing::debug!(object = %object.key(), %failed, "cannot delete an object of a terminating CustomResourceDefinition");
     }
 }

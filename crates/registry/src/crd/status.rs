@@ -38,7 +38,8 @@ pub(super) async fn update_all(registry: &Registry, snapshot: &Snapshot) {
         let now = meta::timestamp(registry.clock.now());
         let change = names_and_conditions(&crd, others, now.as_str().unwrap_or_default());
         if let Some((names, conditions)) = change {
-            registry.progress.reached(object.resource_version()).await;
+            let progress = &registry.default_backend().progress;
+            progress.reached(object.resource_version()).await;
             write(registry, &object, &names, &conditions).await;
             // The CRDs that follow must see the names that this one has got.
             let mut crd = (*crd).clone();

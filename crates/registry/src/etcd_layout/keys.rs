@@ -2,7 +2,7 @@
 //! names are unique, `<prefix>/<group>/<resource>/...` for custom kinds, and a few paths that are older than these rules
 //! (`minions`, `services/specs`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use setpoint_strategy::Kinds;
 
@@ -17,6 +17,17 @@ pub(super) struct KeyLayout {
     paths: HashMap<String, String>,
     /// By the path in etcd, the segment of the map's keys.
     segments: HashMap<String, String>,
+    selection: Selection,
+}
+
+/// Which resources the store has. The keys of others are skipped, since they are those of another store.
+#[derive(Debug)]
+pub(super) enum Selection {
+    All,
+    /// All but those with these segments.
+    Except(HashSet<String>),
+    /// Those with these segments.
+    Only(HashSet<String>),
 }
 
 impl KeyLayout {
@@ -38,7 +49,12 @@ impl KeyLayout {
             },
             segments: segments.collect(),
             paths,
+            selection: Selection::All,
         }
+    }
+
+    pub(super) fn select(&mut self, selection: Selection) {
+        self.selection = selection;
     }
 
     /// The prefix of all keys in etcd.
@@ -66,20 +82,30 @@ impl KeyLayout {
         let path = text.strip_prefix(&self.prefix)?;
         let (first, rest) = path.split_once('/')?;
         if let Some(segment) = self.segments.get(first) {
-            return map_key(segment, rest);
+            return self.map_key(segment, rest);
         }
         let (second, object) = rest.split_once('/')?;
         match self.segments.get(&path[..first.len() + 1 + second.len()]) {
-            Some(segment) => map_key(segment, object),
-            None if first.contains('.') => map_key(&format!("{second}.{first}"), object),
+            Some(segment) => self.map_key(segment, object),
+            None if first.contains('.') => self.map_key(&format!("{second}.{first}"), object),
             None => None,
         }
     }
+
+    fn map_key(&self, segment: &str, object: &str) -> Option<String> {
+        let is_key = !object.is_empty() && object.split('/').count() <= 2 && !object.ends_with('/');
+        (is_key && self.selection.contains(segment)).then(|| format!("{}{segment}/{object}", key::ROOT))
+    }
 }
 
-fn map_key(segment: &str, object: &str) -> Option<String> {
-    let is_key = !object.is_empty() && object.split('/').count() <= 2 && !object.ends_with('/');
-    is_key.then(|| format!("{}{segment}/{object}", key::ROOT))
+impl Selection {
+    fn contains(&self, segment: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Except(segments) => !segments.contains(segment),
+            Self::Only(segments) => segments.contains(segment),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +220,21 @@ mod tests {
                 layout.parse_etcd(expected.as_bytes()).unwrap(),
                 "/registry/nodes/n1"
             );
+        }
+    }
+
+    #[test]
+    fn keys_of_resources_of_another_store_are_skipped() {
+        let events = || HashSet::from(["events".to_owned()]);
+        let (event, pod) = ("/registry/events/a/b", "/registry/pods/a/b");
+        for (selection, expected) in [
+            (Selection::Except(events()), [None, Some(pod)]),
+            (Selection::Only(events()), [Some(event), None]),
+        ] {
+            let mut layout = layout();
+            layout.select(selection);
+            let parsed = [event, pod].map(|key| layout.parse_etcd(key.as_bytes()));
+            assert_eq!(parsed.each_ref().map(Option::as_deref), expected);
         }
     }
 

@@ -12,13 +12,16 @@ mod keys;
 mod server_leases;
 mod values;
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
+use setpoint_api::GroupResource;
 use setpoint_store::{Attachment, DecodedValue, Error, Put, Record, Revision, StoredValue, ValueCodec};
 use setpoint_strategy::Kinds;
 
 use crate::stored_object;
-use keys::KeyLayout;
+use keys::{KeyLayout, Selection};
 use values::ValueLayout;
 
 /// The prefix that kube-apiserver has by default (`--etcd-prefix`).
@@ -39,6 +42,24 @@ impl EtcdLayout {
             values: ValueLayout::new(kinds),
         }
     }
+
+    /// The same layout on an etcd that has these resources alone.
+    #[must_use]
+    pub fn with_only(mut self, resources: &[GroupResource]) -> Self {
+        self.keys.select(Selection::Only(segments(resources)));
+        self
+    }
+
+    /// The same layout on an etcd that has all resources but these.
+    #[must_use]
+    pub fn without(mut self, resources: &[GroupResource]) -> Self {
+        self.keys.select(Selection::Except(segments(resources)));
+        self
+    }
+}
+
+fn segments(resources: &[GroupResource]) -> HashSet<String> {
+    resources.iter().map(ToString::to_string).collect()
 }
 
 impl ValueCodec for EtcdLayout {

@@ -152,6 +152,8 @@ pub(super) fn write(text: &mut TextEncoder, registry: &Registry) {
     }
     const SIZE: &str = "apiserver_storage_size_bytes";
     text.family(SIZE, "gauge", "Bytes of the store on disk.");
-    let size = registry.store().metrics().log_bytes;
-    text.sample(SIZE, &[("storage_cluster_id", "etcd-0")], size);
+    for (index, store) in registry.stores().enumerate() {
+        let id = super::storage_cluster_id(index);
+        text.sample(SIZE, &[("storage_cluster_id", &id)], store.metrics().log_bytes);
+    }
 }

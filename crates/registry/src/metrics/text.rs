@@ -1,7 +1,8 @@
-//! Prometheus metrics of the registry and of the store below it.
+//! Prometheus metrics of the registry and of the stores below it. Those of further stores than the default one have the
+//! label `storage_cluster_id`, as in kube-apiserver's metrics.
 
 use setpoint_api::ApiVerb;
-use setpoint_store::{Histogram, Metrics as StoreMetrics};
+use setpoint_store::{Histogram, Metrics as StoreMetrics, Store};
 use setpoint_values::metrics::{Buckets, MetricsSource, TextEncoder};
 
 use super::latency;
@@ -12,7 +13,8 @@ impl MetricsSource for Registry {
         latency::write(text, self);
         self.conversions.metrics.write(text);
         write_registry(text, self);
-        write_store(text, &self.store().metrics());
+        let metrics: Vec<_> = self.stores().map(Store::metrics).collect();
+        write_stores(text, &metrics);
     }
 }
 
@@ -124,12 +126,18 @@ const STORE_METRICS: [StoreMetric; 15] = [
     ),
 ];
 
-fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
+/// Writes the metrics of all stores, family by family. The first is the default one.
+fn write_stores(text: &mut TextEncoder, stores: &[StoreMetrics]) {
+    let ids: Vec<String> = (0..stores.len()).map(super::storage_cluster_id).collect();
     for (name, kind, help, value) in STORE_METRICS {
         let name = format!("setpoint_store_{name}");
         text.family(&name, kind, help);
-        text.sample(&name, &[], value(metrics));
+        for (index, metrics) in stores.iter().enumerate() {
+            text.sample(&name, labels(index, &ids).as_slice(), value(metrics));
+        }
     }
+    // Only a store with files has these, and it is the only one.
+    let [metrics, ..] = stores else { return };
     if let Some(free_bytes) = metrics.free_bytes {
         let name = "setpoint_store_free_bytes";
         text.family(name, "gauge", "Bytes that are free on the disk of the store.");
@@ -152,6 +160,14 @@ fn write_store(text: &mut TextEncoder, metrics: &StoreMetrics) {
         &metrics.batch_txns,
         1.0,
     );
+}
+
+/// The labels of the store with this index.
+fn labels(index: usize, ids: &[String]) -> Vec<(&str, &str)> {
+    match index {
+        0 => Vec::new(),
+        _ => vec![("storage_cluster_id", &ids[index])],
+    }
 }
 
 /// Writes a histogram with buckets of powers of two, scaled to `unit`.

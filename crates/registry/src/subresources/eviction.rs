@@ -16,9 +16,9 @@ use setpoint_api::{
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::{Action, SubresourceKind, label_selector, meta};
 
+use crate::error;
 use crate::request_context::RequestContext;
 use crate::verbs::{UpdatedObject, delete_object, guaranteed_update};
-use crate::{error, key};
 
 /// How many times a budget is tried while other writers change it.
 const MAX_ATTEMPTS: usize = 16;
@@ -75,10 +75,7 @@ pub(crate) async fn evict(
     let pod = context.require(&key)?;
     let pod_tree = context.kind.decode_stored(&pod).map_err(error::undecodable)?;
     if !ignores_budgets(&pod_tree) {
-        // The caches must hold a budget that was created just now.
-        let now = key::version(context.registry.store.revision());
-        context.registry.progress.reached(now).await;
-        let budgets = budgets(context, &pod_tree)?;
+        let budgets = budgets(context, &pod_tree).await?;
         match budgets.as_slice() {
             [] => {}
             [budget] if may_evict_unhealthy(&pod_tree, budget)? => {
@@ -162,11 +159,13 @@ fn ignores_budgets(pod: &Tree) -> bool {
 }
 
 /// The budgets whose selector selects the pod.
-fn budgets(context: &RequestContext<'_>, pod: &Tree) -> Result<Vec<Arc<Stored>>, Status> {
+async fn budgets(context: &RequestContext<'_>, pod: &Tree) -> Result<Vec<Arc<Stored>>, Status> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let Some(resource) = context.registry.find_resource(&resource) else {
         return Ok(Vec::new());
     };
+    // The cache must hold a budget that was created just now.
+    resource.backend.caught_up().await;
     let labels = meta::find(pod, "labels");
     let mut budgets = Vec::new();
     for budget in resource.cache.snapshot().in_namespace(context.namespace()) {

@@ -68,7 +68,7 @@ pub(crate) async fn create_object(
                 ..Response::new(Body::Object(stored))
             });
         }
-        confirmed_read::wait_after_conflict(context.registry).await?;
+        confirmed_read::wait_after_conflict(context).await?;
     }
     Err(Status::internal("too many conflicts of side writes"))
 }

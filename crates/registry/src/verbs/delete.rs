@@ -55,7 +55,7 @@ async fn remove_undecodable(
     dry_run: bool,
 ) -> Result<Response, Status> {
     let storage_key = context.storage_key(key);
-    let record = context.registry.store.snapshot().get(&storage_key);
+    let record = context.backend().store.snapshot().get(&storage_key);
     let record = record.ok_or_else(|| context.not_found(key))?;
     if is_decodable(context, key, &record).await {
         let why = "unsafe deletion is not allowed because the object is decodable from storage";
@@ -69,7 +69,7 @@ async fn remove_undecodable(
             }],
             ops: vec![Op::Delete { key: storage_key }],
         };
-        let committed = context.registry.store.commit(txn).await;
+        let committed = context.backend().store.commit(txn).await;
         committed.map_err(error::from_store)?;
     }
     Ok(Response::new(Body::Status(Box::new(Status::ok()))))

@@ -95,7 +95,7 @@ pub(crate) async fn guaranteed_update(
                 return Err(Status::modified(&context.name, key.name()));
             }
             Outcome::Conflict => {}
-            Outcome::SideWriteConflict => confirmed_read::wait_after_conflict(context.registry).await?,
+            Outcome::SideWriteConflict => confirmed_read::wait_after_conflict(context).await?,
         }
     }
 }
@@ -171,7 +171,7 @@ async fn commit(
         };
     }
     let is_same = stored_object::is_same(old.json(), &encoded.written);
-    let is_stale = || context.registry.store.is_stale(&context.storage_key(key));
+    let is_stale = || context.backend().store.is_stale(&context.storage_key(key));
     if is_same && context.kind.expires_after(&context.facts).is_none() && !is_stale() {
         let counters = &context.registry.counters;
         counters.unchanged_writes.fetch_add(1, Relaxed);

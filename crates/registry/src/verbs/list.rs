@@ -228,7 +228,7 @@ fn list_from_store(
     page: Option<&Page>,
 ) -> Result<List, Status> {
     let snapshot = context
-        .registry
+        .backend()
         .store
         .snapshot_at(key::revision(version))
         .map_err(|failed| expired(failed, page))?;
@@ -351,7 +351,7 @@ fn relative_key(context: &RequestContext<'_>, key: &Key) -> String {
 
 /// Waits until the cache has reached the store's current revision.
 pub(crate) async fn wait_until_fresh(context: &RequestContext<'_>) {
-    let now = key::version(context.registry.store.revision());
+    let now = context.backend().newest();
     context.resource.cache.reached(now).await;
 }
 
@@ -361,7 +361,7 @@ pub(crate) async fn wait_for(context: &RequestContext<'_>, version: ResourceVers
         biased;
         () = context.resource.cache.reached(version) => Ok(()),
         () = context.registry.clock.sleep(BLOCK_TIMEOUT) => {
-            let current = key::version(context.registry.store.revision());
+            let current = context.backend().newest();
             Err(Status::too_large_resource_version(version, current))
         }
     }

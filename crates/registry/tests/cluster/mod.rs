@@ -114,6 +114,16 @@ impl Cluster {
         Self::open(config, clock).await
     }
 
+    /// A server of these caches with this admission.
+    pub async fn admitting(caches: Arc<WatchCaches>, admit: Arc<dyn Admit>) -> Self {
+        let (store, clock) = memory_store();
+        let config = Config {
+            caches,
+            ..config(store, &clock, admit)
+        };
+        Self::open(config, clock).await
+    }
+
     async fn open(config: Config, clock: Arc<ManualClock>) -> Self {
         let registry = Registry::new(config);
         let mut running = JoinSet::new();
