@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "skipped tests are printed")]
 
 pub(crate) mod component;
+pub(crate) mod etcd_process;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,11 +17,19 @@ use setpoint_client::kubeconfig::{Connection, Identity};
 use setpoint_client::{Client, Http, Kubeconfig};
 use tempfile::TempDir;
 
+use etcd_process::EtcdProcess;
+
 /// A running `setpoint up`. It is killed when it is dropped.
 pub(crate) struct Cluster {
     process: Child,
     pub(crate) dir: Arc<TempDir>,
+    /// Dropped after the server.
+    _etcd: Option<EtcdProcess>,
 }
+
+/// The program of an etcd on which the clusters of tests store their objects, each on one of its own. Without it they have
+/// the store that their flags name.
+const STORE_ETCD: &str = "SETPOINT_STORE_ETCD";
 
 impl Cluster {
     /// Starts an empty cluster.
@@ -39,6 +48,7 @@ impl Cluster {
     }
 
     fn start_command(command: &[&str], dir: &Arc<TempDir>, flags: &[&str]) -> Self {
+        let (etcd, flags) = on_etcd(dir.path(), flags);
         let mut process = Command::new(env!("CARGO_BIN_EXE_setpoint"))
             .args(command)
             .args(["--listen", "127.0.0.1:0", "--data-dir"])
@@ -56,6 +66,7 @@ impl Cluster {
         Self {
             process,
             dir: dir.clone(),
+            _etcd: etcd,
         }
     }
 
@@ -134,6 +145,22 @@ impl Drop for Cluster {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The etcd of a cluster, if tests run on etcd, and the flags with it instead of another store. A server that is started
+/// again on its directory has the same objects.
+fn on_etcd(dir: &Path, flags: &[&str]) -> (Option<EtcdProcess>, Vec<String>) {
+    let flags = flags.iter().map(|flag| (*flag).to_owned());
+    let program = std::env::var(STORE_ETCD).ok();
+    let Some(program) = program.filter(|program| !program.is_empty()) else {
+        return (None, flags.collect());
+    };
+    let etcd = EtcdProcess::start(&program, &dir.join("etcd"));
+    let stores = ["--memory", "--unsafe-no-fsync"];
+    let others = flags.filter(|flag| !stores.contains(&flag.as_str()));
+    let servers = format!("--etcd-servers={}", etcd.url);
+    let flags = others.chain([servers]).collect();
+    (Some(etcd), flags)
 }
 
 fn client(connection: &Connection) -> Client {

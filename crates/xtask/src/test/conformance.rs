@@ -46,12 +46,21 @@ fn check_namespaces() -> Result<(), String> {
     }
 }
 
-/// Prepares a client suite and runs it. A suite that cannot be prepared is skipped, not failed.
-pub(super) fn run_client_suite(root: &Path, prepare: Prepare, variables: &[(&str, PathBuf)]) -> Outcome {
+/// Prepares a client suite and runs it, against a server on this etcd if there is one. A suite that cannot be prepared is
+/// skipped, not failed.
+pub(super) fn run_client_suite(
+    root: &Path,
+    prepare: Prepare,
+    variables: &[(&str, PathBuf)],
+    etcd: Option<&Path>,
+) -> Outcome {
     match with_suite_context(root, variables, prepare) {
         Err(why) => Outcome::Skipped(why),
         Ok(command) => {
             let mut suite = program(root, CONFORMANCE, &["run"]);
+            if let Some(etcd) = etcd {
+                suite.arg("--etcd").arg(etcd);
+            }
             suite.arg("--").args(command);
             outcome(build(root, CONFORMANCE).and_then(|()| finish(&mut suite, STEP_LIMIT)))
         }

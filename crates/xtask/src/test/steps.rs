@@ -37,6 +37,10 @@ enum Action {
     SoakEtcd(&'static [&'static str]),
     /// A suite of a third-party client, against a server started for it.
     Client(Prepare),
+    /// The same on etcd instead of in memory.
+    ClientOnEtcd(Prepare),
+    /// The tests with kubectl, on etcd instead of in memory.
+    KubectlOnEtcd(Vec<String>),
     /// The tests of the store on etcd, with the newest etcd instead of the installed one.
     NewestEtcd,
     /// All recorded cases, on etcd instead of in memory.
@@ -80,6 +84,12 @@ const SOAK: &[&str] = &["--minutes", "1", "--seed", "1"];
 /// A short run of servers that share an etcd: one or two rounds under a few faults. Hours of it are for the command.
 const SOAK_ETCD: &[&str] = &["--etcd", "histories", "--minutes", "1", "--seed", "1"];
 
+/// How the names of tests with kubectl begin.
+const KUBECTL_TESTS: &str = "kubectl";
+
+/// The variable by which the tests that start servers have them store their objects on etcd.
+const STORE_ETCD: &str = "SETPOINT_STORE_ETCD";
+
 /// The root of a test that has a directory of its own.
 const MAIN: &str = "main.rs";
 
@@ -112,6 +122,19 @@ pub(super) fn all(root: &Path) -> Result<Vec<Step>> {
         Step::client("envtest", &[component::GO], client::envtest),
         Step::client("crds", &[component::GO], client::crds),
         Step::client("kube-rs", &[], client::kube_rs),
+        Step::kubectl_on_etcd("kubectl-etcd", root, &e2e)?,
+        Step::client_on_etcd(
+            "python-etcd",
+            &[component::PYTHON, component::ETCD],
+            client::python,
+        ),
+        Step::client_on_etcd("node-etcd", &[component::NODE, component::ETCD], client::node),
+        Step::client_on_etcd(
+            "client-go-etcd",
+            &[component::GO, component::ETCD],
+            client::client_go,
+        ),
+        Step::client_on_etcd("kube-rs-etcd", &[component::ETCD], client::kube_rs),
     ])
 }
 
@@ -181,6 +204,34 @@ impl Step {
         }
     }
 
+    fn client_on_etcd(name: &'static str, needs: &[&'static Component], prepare: Prepare) -> Self {
+        Self {
+            name,
+            needs: needs.to_vec(),
+            action: Action::ClientOnEtcd(prepare),
+        }
+    }
+
+    /// The tests whose files are named after kubectl.
+    fn kubectl_on_etcd(name: &'static str, root: &Path, files: &[PathBuf]) -> Result<Self> {
+        let is_kubectl =
+            |path: &&PathBuf| target_name(path).is_some_and(|name| name.starts_with(KUBECTL_TESTS));
+        let files: Vec<PathBuf> = files.iter().filter(is_kubectl).cloned().collect();
+        let step = Self::files(name, root, &files)?;
+        let mut needs = step.needs;
+        if !needs.contains(&component::ETCD) {
+            needs.push(component::ETCD);
+        }
+        Ok(Self {
+            name,
+            needs,
+            action: match step.action {
+                Action::Cargo(args) => Action::KubectlOnEtcd(args),
+                action => action,
+            },
+        })
+    }
+
     /// Runs the given integration tests with the components that their sources name.
     fn files(name: &'static str, root: &Path, files: &[PathBuf]) -> Result<Self> {
         if files.is_empty() {
@@ -212,7 +263,18 @@ impl Step {
             Action::Conformance(args) => conformance::run_command(root, args),
             Action::Soak(args) => conformance::run_soak(root, args),
             Action::SoakEtcd(args) => conformance::run_soak_etcd(root, args, variables),
-            Action::Client(prepare) => conformance::run_client_suite(root, *prepare, variables),
+            Action::Client(prepare) => conformance::run_client_suite(root, *prepare, variables, None),
+            Action::ClientOnEtcd(prepare) => match etcd_program(variables) {
+                Ok(etcd) => conformance::run_client_suite(root, *prepare, variables, Some(etcd)),
+                Err(outcome) => outcome,
+            },
+            Action::KubectlOnEtcd(args) => match etcd_program(variables) {
+                Ok(etcd) => {
+                    let store = (STORE_ETCD, etcd.to_owned());
+                    cargo_test(root, args, &[variables, &[store]].concat())
+                }
+                Err(outcome) => outcome,
+            },
         }
     }
 
@@ -235,17 +297,23 @@ fn test_newest_etcd(root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
 
 /// Replays all recorded cases, each area on a server with an etcd of its own.
 fn replay_on_etcd(root: &Path, variables: &[(&str, PathBuf)]) -> Outcome {
-    let etcd = variables
-        .iter()
-        .find(|(name, _)| *name == component::ETCD.variable);
-    let Some((_, program)) = etcd else {
-        return Outcome::Failed("the step needs etcd".to_owned());
+    let program = match etcd_program(variables) {
+        Ok(program) => program,
+        Err(outcome) => return outcome,
     };
     let replay = REPLAY.iter().map(OsStr::new);
     let args: Vec<&OsStr> = replay
         .chain([OsStr::new("--etcd"), program.as_os_str()])
         .collect();
     conformance::run_command(root, &args)
+}
+
+/// The program of the component etcd.
+fn etcd_program<'a>(variables: &'a [(&str, PathBuf)]) -> Result<&'a Path, Outcome> {
+    let mut variables = variables.iter();
+    let etcd = variables.find(|(name, _)| *name == component::ETCD.variable);
+    etcd.map(|(_, program)| program.as_path())
+        .ok_or_else(|| Outcome::Failed("the step needs etcd".to_owned()))
 }
 
 /// Continues after a failed target, so that one run shows all failures.
