@@ -1,5 +1,6 @@
 //! Health endpoints: `/livez`, `/readyz`, `/healthz`, and a path per check.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use crate::respond;
 
 /// A health check. It must only look at memory: it runs often, and for anonymous clients.
 pub struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     /// Whether a failure means the process is broken, rather than not ready yet.
     live: bool,
     probe: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
@@ -41,9 +42,12 @@ pub(crate) enum HealthEndpoint {
 
 impl Check {
     /// A check of the process itself, for `/livez` and `/readyz`.
-    pub fn live(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+    pub fn live(
+        name: impl Into<Cow<'static, str>>,
+        probe: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            name,
+            name: name.into(),
             live: true,
             probe: Box::new(probe),
             results: Default::default(),
@@ -51,9 +55,12 @@ impl Check {
     }
 
     /// A check for `/readyz` only.
-    pub fn ready(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+    pub fn ready(
+        name: impl Into<Cow<'static, str>>,
+        probe: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            name,
+            name: name.into(),
             live: false,
             probe: Box::new(probe),
             results: Default::default(),
@@ -177,11 +184,11 @@ fn report<'a>(
     let mut lines = String::new();
     let mut healthy = true;
     for check in checks {
-        let line = if excluded.contains(&check.name) {
+        let line = if excluded.contains(&&*check.name) {
             writeln!(lines, "[+]{} excluded: ok", check.name)
         } else if let Err(reason) = check.run(endpoint) {
             healthy = false;
-            tracing::warn!(check = check.name, reason, "health check failed");
+            tracing::warn!(check = %check.name, reason, "health check failed");
             writeln!(lines, "[-]{} failed: reason withheld", check.name)
         } else {
             writeln!(lines, "[+]{} ok", check.name)
@@ -196,7 +203,7 @@ pub(crate) fn write_slis(checks: &[Check], text: &mut TextEncoder) {
     let results = || {
         let all = checks.iter().flat_map(|check| {
             let endpoints = HealthEndpoint::ALL.into_iter();
-            endpoints.map(move |endpoint| (check.name, endpoint.name(), &check.results[endpoint as usize]))
+            endpoints.map(move |endpoint| (&*check.name, endpoint.name(), &check.results[endpoint as usize]))
         });
         all.map(|(name, endpoint, results)| {
             let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -13,7 +13,7 @@ use setpoint_apiserver::version::Version;
 use setpoint_apiserver::{Listener, Server, Views};
 use setpoint_auth::audit::Writer;
 use setpoint_encryption::Encryption;
-use setpoint_registry::{Registry, WatchCaches};
+use setpoint_registry::{Registry, Stores, WatchCaches};
 use setpoint_store::{Durability, Store};
 use setpoint_strategy::Kinds;
 use tokio::runtime::Runtime;
@@ -104,7 +104,9 @@ pub(crate) async fn up(args: Up) -> Result<()> {
     let (server, components) = started?;
     let announced = announce_once_started(&args, &server);
     let outcome = wait(components, &mut signals, &server.clock, announced).await;
-    server.store.close().await.context("cannot close the store")?;
+    for store in server.stores {
+        store.close().await.context("cannot close the store")?;
+    }
     outcome
 }
 
@@ -116,7 +118,7 @@ struct RunningServer {
     /// What runs the containers of the nodes and why.
     nodes: String,
     registry: Arc<Registry>,
-    store: Store,
+    stores: Vec<Store>,
     clock: Arc<dyn Clock>,
 }
 
@@ -129,19 +131,21 @@ impl RunningServer {
         let kinds = Arc::new(served_kinds(args));
         let encryption = open_encryption(args, &clock)?;
         let config = encrypted_store_config(args, &encryption, &clock);
-        let store = open_store(args, &data_dir, &kinds, config, &clock).await?;
+        let stores = open_stores(args, &data_dir, &kinds, config, &clock).await?;
+        let caches = WatchCaches::open(stores, kinds.clone());
+        let stores: Vec<Store> = caches.stores().cloned().collect();
         let listener = bind(args).await?;
         let address = listener.local_addr();
         let (audit, writer) = audit::open(args, &clock).await?.unzip();
         let (stop, audit) = (CancellationToken::new(), audit.map(Arc::new));
         let mut config = ClusterConfig {
             args,
-            caches: WatchCaches::open(store.clone(), kinds.clone()),
+            caches,
             credentials: certificates.credentials(args)?,
             address,
             audit: audit.clone(),
             metrics_sources: vec![certificates.tls()],
-            custom_routes: vec![backup::route(&store, &data_dir)],
+            custom_routes: vec![backup::route(&stores, &data_dir)],
             clock: clock.clone(),
             stop: stop.clone(),
             is_fork: false,
@@ -176,7 +180,7 @@ impl RunningServer {
             kubeconfig,
             nodes,
             registry,
-            store,
+            stores,
             clock,
         };
         Ok((server, components))
@@ -303,27 +307,27 @@ fn run_encryption(
     }
 }
 
-/// Opens the store. A process that was killed a moment ago may still hold the lock, so a locked store is tried again.
-async fn open_store(
+/// Opens the store, or the stores of a server on several etcd clusters. A process that was killed a moment ago may still hold the lock, so a locked store is tried again.
+async fn open_stores(
     args: &Up,
     data_dir: &DataDir,
     kinds: &Kinds,
     config: setpoint_store::Config,
     clock: &Arc<dyn Clock>,
-) -> Result<Store> {
+) -> Result<Stores> {
     if args.etcd_flags.is_enabled() {
         return etcd_store::open(&args.etcd_flags, config, kinds).await;
     }
     if args.memory {
-        return Ok(Store::memory(config));
+        return Ok(Store::memory(config).into());
     }
     for _ in 0..LOCK_TRIES {
         match Store::open(&data_dir.store(), config.clone()) {
             Err(setpoint_store::Error::Locked { .. }) => clock.sleep(LOCK_PAUSE).await,
-            opened => return Ok(opened?),
+            opened => return Ok(opened?.into()),
         }
     }
-    Ok(Store::open(&data_dir.store(), config)?)
+    Ok(Store::open(&data_dir.store(), config)?.into())
 }
 
 fn encrypted_store_config(

@@ -10,12 +10,12 @@
 mod cluster;
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cluster::etcd_process::EtcdProcess;
 use cluster::{Cluster, replica_set};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,14 +23,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, ResourceQuota, Secre
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use setpoint_api::Status;
 use setpoint_api::options::{DeleteOptions, ListOptions};
-use setpoint_client::Client;
+use setpoint_client::{Client, Http};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-/// A running etcd. It is killed when it is dropped.
+/// A running etcd with a directory of its own.
 struct Etcd {
-    process: Child,
-    url: String,
+    process: EtcdProcess,
     _dir: TempDir,
 }
 
@@ -47,51 +46,16 @@ impl Etcd {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        let (port, peer) = (free_port(), free_port());
-        let (url, peer) = (
-            format!("http://127.0.0.1:{port}"),
-            format!("http://127.0.0.1:{peer}"),
-        );
-        let process = Command::new(program)
-            .arg(format!("--data-dir={}", dir.path().join("data").display()))
-            .arg(format!("--listen-client-urls={url}"))
-            .arg(format!("--advertise-client-urls={url}"))
-            .arg(format!("--listen-peer-urls={peer}"))
-            .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster=default={peer}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let etcd = Self {
-            process,
-            url,
+        Some(Self {
+            process: EtcdProcess::start(&program, &dir.path().join("data")),
             _dir: dir,
-        };
-        let start = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "etcd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(etcd)
+        })
     }
 
     fn server(&self, dir: &Arc<TempDir>, flags: &[&str]) -> Cluster {
-        let etcd = ["--etcd-servers", &self.url];
+        let etcd = ["--etcd-servers", &self.process.url];
         Cluster::start(dir, &[&etcd[..], flags].concat())
     }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// A data directory with the CAs and the keys of another one.
@@ -392,6 +356,168 @@ async fn cl7_two_servers_charge_one_quota() {
     for status in rejected {
         assert!(status.message.contains("exceeded quota: q"), "{status:?}");
     }
+}
+
+fn secret(name: &str) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(name.to_owned());
+    secret
+}
+
+/// CL7: a resource with an override is stored on the other etcd alone, with the versions of that one; its watches and
+/// lists are as consistent as all others, from whichever server.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_an_override_stores_a_resource_on_another_etcd() {
+    let (Some(etcd), Some(other)) = (Etcd::start(), Etcd::start()) else {
+        return;
+    };
+    let overrides = format!("/events#{0},/configmaps#{0}", other.process.url);
+    let flag = "--etcd-servers-overrides";
+    let servers = start_two(&etcd, &["--controllers", "none", flag, overrides.as_str()]);
+    let clients = [servers[0].client(), servers[1].client()];
+    for number in 0..20 {
+        let (writer, reader) = (&clients[number % 2], &clients[(number + 1) % 2]);
+        let name = format!("one-{number}");
+        let secrets = writer.namespaced::<Secret>("default");
+        let kept = secrets.create(&secret(&name)).await.unwrap();
+        let maps = writer.namespaced::<ConfigMap>("default");
+        let created = maps.create(&map(&name)).await.unwrap();
+        let read = reader
+            .namespaced::<ConfigMap>("default")
+            .get(&name)
+            .await
+            .unwrap();
+        assert_eq!(read.resource_version(), created.resource_version());
+        let listed = reader.namespaced::<ConfigMap>("default");
+        let listed = listed.list(&ListOptions::default()).await.unwrap();
+        assert!(listed.resource_version >= created.resource_version());
+        // The default etcd has the bootstrap objects, so that its revisions are ahead.
+        assert!(created.resource_version() < kept.resource_version(), "{name}");
+    }
+    // A server without the override sees the other etcd as a cluster of its own, and no ConfigMap on the first.
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let plain = etcd.server(
+        &dir_with_keys_of(servers[0].kubeconfig().parent().unwrap()),
+        &["--nodes=0", "--controllers=none"],
+    );
+    let absent = plain
+        .client()
+        .namespaced::<ConfigMap>("default")
+        .get("one-0")
+        .await;
+    assert!(absent.unwrap_err().is_not_found());
+    plain
+        .client()
+        .namespaced::<Secret>("default")
+        .get("one-0")
+        .await
+        .unwrap();
+    let elsewhere = other.server(&dir, &["--nodes=0", "--controllers=none"]);
+    let maps = elsewhere.client().namespaced::<ConfigMap>("default");
+    maps.get("one-0").await.unwrap();
+}
+
+/// CL7: each etcd fails for its own resources only.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_without_the_etcd_of_an_override_the_other_resources_are_served() {
+    let (Some(etcd), Some(other)) = (Etcd::start(), Etcd::start()) else {
+        return;
+    };
+    let overrides = format!("/configmaps#{}", other.process.url);
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let flags = [
+        "--nodes=0",
+        "--controllers=none",
+        "--etcd-servers-overrides",
+        overrides.as_str(),
+    ];
+    let server = etcd.server(&dir, &flags);
+    let client = server.client();
+    let http = Http::new(&server.connection()).unwrap();
+    let ready = String::from_utf8(http.get("/readyz?verbose").await.unwrap().to_vec()).unwrap();
+    assert!(ready.contains("[+]etcd ok\n[+]etcd-override-0 ok\n"), "{ready}");
+    drop(other);
+    let maps = client.namespaced::<ConfigMap>("default");
+    let error = maps.create(&map("a")).await.unwrap_err();
+    assert_eq!(error.code, 500, "{error:?}");
+    assert_eq!(maps.get("a").await.unwrap_err().code, 500);
+    let secrets = client.namespaced::<Secret>("default");
+    secrets.create(&secret("a")).await.unwrap();
+    secrets.get("a").await.unwrap();
+    let start = Instant::now();
+    while http.get("/livez/etcd-override-0").await.is_ok() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "the check does not fail"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    http.get("/livez/etcd").await.unwrap();
+}
+
+/// CL7: what must be unique or exact is so where the objects are on two etcd clusters, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_allocations_and_quotas_on_another_etcd_than_their_objects() {
+    let (Some(etcd), Some(other)) = (Etcd::start(), Etcd::start()) else {
+        return;
+    };
+    let overrides = format!(
+        "networking.k8s.io/ipaddresses#{0},/resourcequotas#{0}",
+        other.process.url
+    );
+    let range = ["--service-cluster-ip-range", "10.0.0.0/28"];
+    let flags = [&range[..], &["--etcd-servers-overrides", overrides.as_str()]].concat();
+    let servers = start_two(&etcd, &flags);
+    let client = servers[0].client();
+    // Of 14 addresses one is that of the Service `kubernetes`.
+    let services = (0..16).map(|number| node_port_service(&format!("s{number}"), 0));
+    let created = create_services(&servers, services.collect()).await;
+    let created: Vec<_> = created.into_iter().filter_map(Result::ok).collect();
+    let addresses = created
+        .iter()
+        .map(|service| service.spec.clone().unwrap().cluster_ip);
+    assert_eq!(addresses.collect::<BTreeSet<_>>().len(), 13);
+    let services = client.namespaced::<Service>("default");
+    for service in &created {
+        let name = service.metadata.name.as_deref().unwrap();
+        services.delete(name, DeleteOptions::default()).await.unwrap();
+    }
+    // All addresses are free again.
+    let again = (0..13).map(|number| node_port_service(&format!("t{number}"), 0));
+    for service in create_services(&servers, again.collect()).await {
+        service.unwrap();
+    }
+    let quotas = client.namespaced::<ResourceQuota>("default");
+    let quota = r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/secrets":"10"}}}"#;
+    quotas
+        .create(&serde_json::from_str(quota).unwrap())
+        .await
+        .unwrap();
+    let start = Instant::now();
+    while quotas
+        .get("q")
+        .await
+        .unwrap()
+        .to_owned()
+        .unwrap()
+        .status
+        .is_none()
+    {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "the quota has no status"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut creates = JoinSet::new();
+    for number in 0..30 {
+        let handle = servers[number % 2].client().namespaced::<Secret>("default");
+        let secret = secret(&format!("s{number}"));
+        creates.spawn(async move { handle.create(&secret).await.map(drop) });
+    }
+    let created = creates.join_all().await;
+    let accepted = created.iter().filter(|one| one.is_ok()).count();
+    assert_eq!(accepted, 10, "{created:?}");
 }
 
 /// Two keys of 32 equal bytes, in base 64.

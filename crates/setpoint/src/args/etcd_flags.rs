@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::etcd_override::EtcdOverride;
+
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "etcd")]
 pub(crate) struct EtcdFlags {
@@ -10,6 +12,15 @@ pub(crate) struct EtcdFlags {
     /// the data directory, and other servers may share them.
     #[arg(long, value_name = "URLS", value_delimiter = ',', conflicts_with_all = ["memory", "unsafe_no_fsync"])]
     pub etcd_servers: Vec<String>,
+    /// Per-resource etcd servers overrides, comma separated. The individual override format: group/resource#servers, where
+    /// servers are URLs, semicolon separated. Note that this applies only to resources compiled into this server binary.
+    #[arg(
+        long,
+        value_name = "OVERRIDES",
+        value_delimiter = ',',
+        requires = "etcd_servers"
+    )]
+    pub etcd_servers_overrides: Vec<EtcdOverride>,
     /// The prefix to prepend to all resource paths in etcd.
     #[arg(
         long,

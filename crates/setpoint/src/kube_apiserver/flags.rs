@@ -78,6 +78,7 @@ pub(crate) const HANDLED: &[Flag] = &[
     flag("etcd-keyfile", Text),
     flag("etcd-prefix", Text),
     flag("etcd-servers", List),
+    flag("etcd-servers-overrides", List),
     flag("feature-gates", List),
     flag("h", Bool),
     flag("help", Bool),
@@ -196,7 +197,6 @@ pub(crate) const UNSUPPORTED: &[Flag] = &[
     flag("authorization-policy-file", Text),
     flag("egress-selector-config-file", Text),
     flag("emulated-version", List),
-    flag("etcd-servers-overrides", List),
     flag("service-account-signing-endpoint", Text),
 ];
 

@@ -90,7 +90,13 @@ async fn serve_on_etcd(values: &Values, mut up: Up) -> Result<()> {
     let serving = up.certificate_address();
     let cert_dir = PathBuf::from(values.text("cert-dir").unwrap_or(cert_dir::DEFAULT));
     let data_dir = match storage {
-        Storage::DataDir(shared) => etcd_servers::prefix_dir(&shared, prefix),
+        Storage::DataDir(shared) => {
+            anyhow::ensure!(
+                values.list("etcd-servers-overrides").is_empty(),
+                "--etcd-servers-overrides needs a real etcd in --etcd-servers"
+            );
+            etcd_servers::prefix_dir(&shared, prefix)
+        }
         Storage::Etcd => {
             up.etcd_flags = etcd_flags(values, prefix)?;
             up.unsafe_no_fsync = false;
@@ -110,6 +116,7 @@ fn etcd_flags(values: &Values, prefix: &str) -> Result<EtcdFlags> {
     let interval = values.text("etcd-compaction-interval").unwrap_or("5m");
     Ok(EtcdFlags {
         etcd_servers: values.list("etcd-servers"),
+        etcd_servers_overrides: up_arguments::etcd_overrides(values)?,
         etcd_prefix: prefix.to_owned(),
         etcd_cafile: file("etcd-cafile"),
         etcd_certfile: file("etcd-certfile"),

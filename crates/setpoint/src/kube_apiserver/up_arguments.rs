@@ -5,7 +5,7 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::flags::FORWARDED;
-use crate::args::{Args, Command, Up};
+use crate::args::{Args, Command, EtcdOverride, Up};
 use crate::flag_set::{Flag, ValueType, Values};
 
 /// kube-apiserver's defaults where those of `up` differ.
@@ -86,6 +86,9 @@ fn check(values: &Values) -> Result<()> {
     if values.list("etcd-servers").is_empty() {
         errors.push("--etcd-servers must be specified".to_owned());
     }
+    if let Err(error) = etcd_overrides(values) {
+        errors.push(error.to_string());
+    }
     if let Some(port) = values.text("secure-port").filter(|port| !is_port(port)) {
         errors.push(format!(
             "--secure-port {port} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
@@ -111,6 +114,14 @@ fn check(values: &Values) -> Result<()> {
         [error] => bail!("{error}"),
         errors => bail!("[{}]", errors.join(", ")),
     }
+}
+
+/// The values of `--etcd-servers-overrides`.
+pub(super) fn etcd_overrides(values: &Values) -> Result<Vec<EtcdOverride>> {
+    let overrides = values.list("etcd-servers-overrides").into_iter();
+    overrides
+        .map(|text| text.parse().map_err(anyhow::Error::msg))
+        .collect()
 }
 
 fn is_port(text: &str) -> bool {
@@ -198,6 +209,15 @@ mod tests {
         check_error(
             "--bind-address=here",
             "invalid argument \"here\" for \"--bind-address\" flag: invalid IP address syntax",
+        );
+    }
+
+    #[test]
+    fn an_invalid_override_is_reported_as_kube_apiserver_does() {
+        check_error(
+            "--etcd-servers-overrides=/events",
+            "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, \
+             semicolon separated",
         );
     }
 

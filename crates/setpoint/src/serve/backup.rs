@@ -27,8 +27,8 @@ const MAX_BACKUPS: usize = 1;
 const RETRY_SECONDS: u32 = 10;
 
 /// The route of the backup. The file is written to the data directory and unlinked before it is sent.
-pub(super) fn route(store: &Store, data_dir: &DataDir) -> CustomRoute {
-    let (store, dir) = (store.clone(), data_dir.dir.clone());
+pub(super) fn route(stores: &[Store], data_dir: &DataDir) -> CustomRoute {
+    let (stores, dir) = (stores.to_vec(), data_dir.dir.clone());
     let count = AtomicU64::new(0);
     let slots = Arc::new(Semaphore::new(MAX_BACKUPS));
     let handler = move |request: RouteRequest<'_>| -> RouteFuture {
@@ -38,6 +38,12 @@ pub(super) fn route(store: &Store, data_dir: &DataDir) -> CustomRoute {
         };
         let number = count.fetch_add(1, Ordering::Relaxed);
         let file = dir.join(format!("backup-{}-{number}.tmp", std::process::id()));
+        // A file has the objects of one revision, and revisions of two stores have nothing in common.
+        let [store] = stores.as_slice() else {
+            let status =
+                Status::bad_request("the objects are in several etcd clusters: back up each of these");
+            return Box::pin(async { Err(status) });
+        };
         let store = store.clone();
         Box::pin(async move {
             let streamed = stream_backup(&store, &file, slot).await;

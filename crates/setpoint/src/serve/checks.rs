@@ -6,6 +6,7 @@ use setpoint_apiserver::health::Check;
 use setpoint_encryption::Encryption;
 use setpoint_registry::Registry;
 use setpoint_runtime::Caches;
+use setpoint_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Up;
@@ -39,20 +40,16 @@ const POST_START_HOOKS: [&str; 22] = [
 
 /// All checks, under Kubernetes' names.
 pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Check> {
-    let (store, caches, stop) = (registry.store().clone(), registry.clone(), stop.clone());
-    let disk = store.clone();
-    let mut checks = vec![
-        Check::live("ping", || Ok(())),
-        Check::live("log", || Ok(())),
-        Check::live("etcd", move || {
-            store.check_writable().map_err(|error| error.to_string())
-        }),
+    let (disk, caches, stop) = (registry.store().clone(), registry.clone(), stop.clone());
+    let mut checks = vec![Check::live("ping", || Ok(())), Check::live("log", || Ok(()))];
+    checks.extend(registry.stores().enumerate().map(of_store));
+    checks.extend([
         // A restart would not help a full disk, so this is no check of liveness.
         Check::ready("storage-space", move || {
             disk.check_space().map_err(|error| error.to_string())
         }),
         Check::ready("informer-sync", move || synced(&caches)),
-    ];
+    ]);
     checks.extend(POST_START_HOOKS.map(|name| {
         let registry = registry.clone();
         Check::live(name, move || started(&registry))
@@ -62,6 +59,16 @@ pub(super) fn all(registry: &Arc<Registry>, stop: &CancellationToken) -> Vec<Che
         false => Ok(()),
     }));
     checks
+}
+
+/// The check of a store: of the default one, or of one that `--etcd-servers-overrides` names.
+fn of_store((index, store): (usize, &Store)) -> Check {
+    let store = store.clone();
+    let writable = move || store.check_writable().map_err(|error| error.to_string());
+    match index.checked_sub(1) {
+        None => Check::live("etcd", writable),
+        Some(number) => Check::live(format!("etcd-override-{number}"), writable),
+    }
 }
 
 /// The check of KMS plugins, if objects are encrypted.

@@ -327,7 +327,7 @@ fn virtual_resources(
     let selection = Selection::new(&args.controllers);
     Arc::new(VirtualResources {
         reviews: access.reviews(),
-        store: caches.store().clone(),
+        stores: caches.stores().cloned().collect(),
         runs_scheduler: selection.scheduler,
         runs_controllers: selection.controllers,
         metrics,

@@ -1,6 +1,8 @@
 //! The virtual resources of the server. ComponentStatuses are the health of the store, the controllers and the scheduler in
 //! this process.
 
+use std::iter;
+
 use setpoint_api::{Gvk, Key, Status};
 use setpoint_registry_api::{ReviewFuture, ReviewRequest, VirtualResource};
 use setpoint_schema::Tree;
@@ -13,7 +15,8 @@ use super::metrics_api::MetricsApi;
 #[derive(Debug)]
 pub(super) struct VirtualResources<R> {
     pub reviews: R,
-    pub store: Store,
+    /// All stores, the default one first.
+    pub stores: Vec<Store>,
     /// Whether any controller runs in this process.
     pub runs_controllers: bool,
     /// Whether the scheduler runs in this process.
@@ -52,12 +55,13 @@ impl<R: VirtualResource> VirtualResource for VirtualResources<R> {
 
 impl<R> VirtualResources<R> {
     fn component_statuses(&self) -> Vec<Tree> {
-        let store = self.store.check_writable().map_err(|error| error.to_string());
-        vec![
-            component_status("controller-manager", running(self.runs_controllers)),
-            component_status("etcd-0", store),
-            component_status("scheduler", running(self.runs_scheduler)),
-        ]
+        let manager = component_status("controller-manager", running(self.runs_controllers));
+        let stores = self.stores.iter().enumerate().map(|(index, store)| {
+            let health = store.check_writable().map_err(|error| error.to_string());
+            component_status(&format!("etcd-{index}"), health)
+        });
+        let scheduler = component_status("scheduler", running(self.runs_scheduler));
+        iter::once(manager).chain(stores).chain([scheduler]).collect()
     }
 }
 

@@ -46,7 +46,7 @@ impl ServerEndpoints {
         let layout = etcd_store::layout(flags, kinds);
         let prefix = layout.server_lease_prefix().into();
         Ok(Self {
-            leases: LeasedKeys::new(&etcd_store::etcd_config(flags)?, prefix, TTL),
+            leases: LeasedKeys::new(&etcd_store::server_lease_config(flags)?, prefix, TTL),
             layout,
             encryption: encryption.clone(),
             server,
