@@ -210,9 +210,7 @@ impl Registry {
         let found = match find() {
             // What cannot be decrypted is not absent: its dependents must not be deleted, for example.
             None if store.is_replica() => {
-                store
-                    .check_decodable(&storage_key)
-                    .map_err(error::from_store)?;
+                store.check_decodable(&storage_key).map_err(error::from_store)?;
                 // It may be readable since the first look.
                 find()
             }

@@ -101,7 +101,8 @@ pub(crate) fn check_decodable(
     fields: &FieldSelector,
     page: Option<&Page>,
 ) -> Result<(), Status> {
-    if !context.registry.store.is_replica() {
+    let store = &context.backend().store;
+    if !store.is_replica() {
         return Ok(());
     }
     let prefix = &context.resource.prefix;
@@ -118,10 +119,7 @@ pub(crate) fn check_decodable(
             key::prefix_end(&format!("{prefix}{namespace}/")),
         ),
     };
-    let decodable = context
-        .registry
-        .store
-        .check_range_decodable(start.as_bytes()..end.as_bytes());
+    let decodable = store.check_range_decodable(start.as_bytes()..end.as_bytes());
     decodable.map_err(|failed| match failed {
         setpoint_store::Error::Undecodable { key, reason } => {
             let key = String::from_utf8_lossy(&key);
