@@ -118,7 +118,6 @@ async fn a_policy_sees_the_managed_fields_of_a_binding() {
     });
     let deny = json!({"validationActions": ["Deny"]});
     bind(&cluster, (VALIDATING, VALIDATING_BINDINGS), spec, deny).await;
-    cluster.account("default").await;
     let pod = r#"{"spec": {"containers": [{"name": "c", "image": "a"}]}}"#;
     cluster.create("pods default/web", pod).await.unwrap();
     let binding = json!({"metadata": {"name": "web"}, "target": {"name": "n1"}});

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use setpoint_api::{ApiVerb, HttpVerb, User};
+use setpoint_auth::impersonate::{RequestedUser, impersonate};
 use setpoint_strategy::{Kind, Kinds};
 
 use crate::aggregate::proxy;
@@ -18,7 +19,7 @@ use crate::filters::audit::AuditContext;
 use crate::filters::flow_control::{ExecutingRequest, RequestDigest, TooManyRequests};
 use crate::filters::priority_and_fairness::configuration::FlowSchema;
 use crate::filters::priority_and_fairness::response_headers;
-use crate::filters::{audit_id, authenticate, impersonate, limit, panic};
+use crate::filters::{audit_id, authenticate, impersonation_headers, limit, panic};
 use crate::memo::ServedApis;
 use crate::metrics::Labels;
 use crate::request::options::StatusError;
@@ -77,7 +78,9 @@ pub(crate) async fn handle(
     exchange.add_deprecation_warning(&mut response);
     compression::compress(&head.headers, &mut response);
     exchange.add_flow_headers(&mut response);
-    exchange.audit.complete(&exchange, &mut response).await;
+    if shared.audit.is_some() {
+        Box::pin(exchange.audit.complete(&exchange, &mut response)).await;
+    }
     audit_id::set(&mut response, id.clone());
     response
 }
@@ -111,15 +114,23 @@ impl Exchange<'_> {
     /// Runs the filters and the handler. Futures of rare requests are boxed: the future of a request is as large as its
     /// largest part, and is moved several times.
     async fn run_filters(&self, body: &mut Option<Incoming>) -> Result<Response<Body>, StatusError> {
-        self.check_timeout().await?;
+        if let Err(invalid) = self.check_timeout() {
+            Box::pin(self.audit.log_failed(self, &invalid.message, invalid.code)).await;
+            return Err(invalid);
+        }
         let user = self.authenticate().await;
         self.shared.metrics.authenticated.count(user.is_ok());
         if let Err(unauthorized) = &user {
-            self.audit.log_unauthenticated(self, unauthorized).await;
+            Box::pin(self.audit.log_unauthenticated(self, unauthorized)).await;
         }
         let caller = user?;
-        self.audit.begin(self, &caller).await;
-        let user = self.effective_user(caller).await?;
+        if self.audit.begin(self, &caller) {
+            Box::pin(self.audit.log_received(self)).await;
+        }
+        let user = match impersonation_headers::requested_user(&self.head.headers)? {
+            None => caller,
+            Some(requested) => Box::pin(self.impersonated_user(&caller, &requested)).await?,
+        };
         let mut executing = match self.admit(&user).await {
             Ok(executing) => executing,
             Err(rejected) => return Ok(respond::too_many_requests(rejected.retry_after_seconds)),
@@ -159,28 +170,25 @@ impl Exchange<'_> {
     }
 
     /// Rejects an invalid `timeout` in the URL, before authentication as upstream does.
-    async fn check_timeout(&self) -> Result<(), StatusError> {
-        if self.request_info.is_long_running() {
-            return Ok(());
+    fn check_timeout(&self) -> Result<(), StatusError> {
+        match self.request_info.is_long_running() {
+            true => Ok(()),
+            false => deadline::read(self.query).map(drop),
         }
-        let timeout = deadline::read(self.query);
-        if let Err(invalid) = &timeout {
-            self.audit.log_failed(self, &invalid.message, invalid.code).await;
-        }
-        timeout.map(drop)
     }
 
-    /// The user the request is executed as: the caller, or the user it impersonates.
-    async fn effective_user(&self, caller: Arc<User>) -> Result<Arc<User>, StatusError> {
-        let (authorize, headers) = (&*self.shared.authorize, &self.head.headers);
-        match impersonate::user(authorize, &caller, headers, self.request_info).await? {
-            None => Ok(caller),
-            Some(impersonated) => {
-                self.audit
-                    .update(|record| record.set_impersonated_user(&impersonated));
-                Ok(Arc::new(impersonated.user))
-            }
-        }
+    /// The user that the caller impersonates, with which the request is executed.
+    async fn impersonated_user(
+        &self,
+        caller: &User,
+        requested: &RequestedUser,
+    ) -> Result<Arc<User>, StatusError> {
+        let attributes = self.request_info.attributes();
+        let authorizer = &*self.shared.authorize;
+        let impersonated = impersonate(authorizer, caller, requested, &attributes).await?;
+        self.audit
+            .update(|record| record.set_impersonated_user(&impersonated));
+        Ok(Arc::new(impersonated.user))
     }
 
     /// Waits for the seats of the request: for a quarter of its timeout.

@@ -61,7 +61,10 @@ pub(crate) async fn handle(
     let ReceivedPayload {
         payload,
         reservation: _in_flight,
-    } = receive(exchange, (verb, supported), &user, body, deadline).await?;
+    } = match verb.is_read() {
+        true => ReceivedPayload::default(),
+        false => receive(exchange, (verb, supported), &user, body, deadline).await?,
+    };
     if let Some(payload) = &payload {
         record_body(exchange, &**kind, payload);
     }
@@ -80,7 +83,11 @@ pub(crate) async fn handle(
         ApiVerb::Watch => negotiate::watch(&exchange.head.headers, supported)?,
         _ => negotiated,
     };
-    check_deletion(exchange, &request).await?;
+    if ignores_read_errors(&request.verb) {
+        let authorizer = &*shared.authorize;
+        let check = authorize::check_unreadable(authorizer, &request.user, exchange.request_info);
+        Box::pin(check).await?;
+    }
     let is_watch = matches!(request.verb, Verb::Watch(_));
     let reply = shared.serve.call(request);
     let result = finish(reply, is_watch, deadline).await;
@@ -302,15 +309,9 @@ fn check_name(target: &Target) -> Result<(), StatusError> {
     }
 }
 
-/// Checks the extra permission for deleting an object that cannot be decoded.
-async fn check_deletion(exchange: &Exchange<'_>, request: &Request) -> Result<(), StatusError> {
-    match &request.verb {
-        Verb::Delete(options) if options.ignore_store_read_error => {
-            authorize::check_unreadable(&*exchange.shared.authorize, &request.user, exchange.request_info)
-                .await
-        }
-        _ => Ok(()),
-    }
+/// Whether the verb deletes an object that cannot be decoded, which needs an extra permission.
+fn ignores_read_errors(verb: &Verb) -> bool {
+    matches!(verb, Verb::Delete(options) if options.ignore_store_read_error)
 }
 
 /// Waits for the reply of `Serve`, up to the deadline; watches have none.

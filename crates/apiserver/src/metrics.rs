@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use setpoint_api::Gvr;
 use setpoint_strategy::Kind;
@@ -38,7 +39,7 @@ const EVENT_SIZES: [f64; 8] = [
 /// Metrics of the HTTP server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: RwLock<HashMap<Labels, Arc<RequestSeries>>>,
+    requests: RwLock<HashMap<Labels, Arc<RequestSeries>, RandomState>>,
     watches: RwLock<HashMap<usize, Arc<WatchSeries>>>,
     reading: Arc<AtomicI64>,
     mutating: Arc<AtomicI64>,

@@ -223,16 +223,6 @@ impl Registry {
         object.map(Some).map_err(error::undecodable)
     }
 
-    async fn handle(&self, request: Request) -> Result<Response, Status> {
-        match large_requests::has_large_body(&request) {
-            true => {
-                let execution = Box::pin(self.execute(request, true));
-                self.large_requests.run(execution).await
-            }
-            false => self.execute(request, false).await,
-        }
-    }
-
     /// Executes the verb of a request. `is_large` is whether it has a slot of the large requests.
     async fn execute(&self, request: Request, is_large: bool) -> Result<Response, Status> {
         let verb = request.verb.api_verb();
@@ -243,7 +233,10 @@ impl Registry {
             Some(served) => {
                 let mut context = RequestContext::new(self, served, request.user, verb, request.target);
                 context.is_large = is_large;
-                let result = verbs::dispatch(&context, request.verb).await;
+                let result = match verbs::dispatch(&context, request.verb) {
+                    Ok(execution) => execution.await,
+                    Err(status) => Err(status),
+                };
                 let result = match (result, context.kind.webhook_conversion()) {
                     (Ok(response), Some(_)) => Box::pin(conversion::response(&context, response)).await,
                     (result, _) => result.and_then(|response| convert::response(&context, response)),
@@ -270,7 +263,10 @@ impl Registry {
 
 impl Serve for Registry {
     fn call(&self, request: Request) -> ServeFuture<'_> {
-        Box::pin(self.handle(request))
+        match large_requests::has_large_body(&request) {
+            true => Box::pin(self.large_requests.run(Box::pin(self.execute(request, true)))),
+            false => Box::pin(self.execute(request, false)),
+        }
     }
 }
 

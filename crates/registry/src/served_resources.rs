@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use setpoint_api::{GroupResource, Gvr};
 use setpoint_cache::Cache;
 use setpoint_strategy::{Kind, Kinds};
@@ -19,10 +20,10 @@ pub(crate) struct ServedResources {
     /// The built-in kinds.
     builtin: Arc<Kinds>,
     pub(crate) custom: CustomKinds,
-    versions: HashMap<Gvr, ServedVersion>,
-    resources: HashMap<GroupResource, Arc<Resource>>,
+    versions: HashMap<Gvr, ServedVersion, RandomState>,
+    resources: HashMap<GroupResource, Arc<Resource>, RandomState>,
     /// The resources by the segment of the store key that names them.
-    by_segment: HashMap<String, Arc<Resource>>,
+    by_segment: HashMap<String, Arc<Resource>, RandomState>,
 }
 
 /// A kind in one version, and the resource that holds its objects.
@@ -62,7 +63,8 @@ impl ServedResources {
         let fork = |(name, resource): (&GroupResource, &Arc<Resource>)| {
             (name.clone(), Arc::new(resource.fork(backends)))
         };
-        let resources: HashMap<GroupResource, Arc<Resource>> = self.resources.iter().map(fork).collect();
+        let resources: HashMap<GroupResource, Arc<Resource>, RandomState> =
+            self.resources.iter().map(fork).collect();
         let versions = self.versions.iter().filter_map(|(gvr, served)| {
             let resource = resources.get(&served.resource.name)?.clone();
             let kind = served.kind.clone();
@@ -93,7 +95,7 @@ impl ServedResources {
             custom => Arc::new(builtin.iter().cloned().chain(custom).collect()),
         };
         let stored_kinds = kinds.iter().filter(|kind| kind.info().storage == kind.info().gvr);
-        let resources: HashMap<GroupResource, Arc<Resource>> = stored_kinds
+        let resources: HashMap<GroupResource, Arc<Resource>, RandomState> = stored_kinds
             .map(|kind| {
                 let name = kind.info().gvr.group_resource();
                 let existing = before.and_then(|before| before.resource(&name));

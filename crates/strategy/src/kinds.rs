@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use setpoint_api::{GroupResource, Gvr};
 
 use crate::kind::Kind;
@@ -12,9 +13,9 @@ use crate::kind::Kind;
 pub struct Kinds {
     ordered: Vec<Arc<dyn Kind>>,
     /// Indexes into `ordered`.
-    by_version: HashMap<Gvr, usize>,
+    by_version: HashMap<Gvr, usize, RandomState>,
     /// Indexes into `ordered`: the preferred version of each resource.
-    by_resource: HashMap<GroupResource, usize>,
+    by_resource: HashMap<GroupResource, usize, RandomState>,
 }
 
 impl Kinds {
@@ -45,7 +46,7 @@ impl Kinds {
 impl FromIterator<Arc<dyn Kind>> for Kinds {
     fn from_iter<I: IntoIterator<Item = Arc<dyn Kind>>>(kinds: I) -> Self {
         let ordered: Vec<Arc<dyn Kind>> = kinds.into_iter().collect();
-        let (mut by_version, mut by_resource) = (HashMap::new(), HashMap::new());
+        let (mut by_version, mut by_resource) = (HashMap::default(), HashMap::default());
         for (at, kind) in ordered.iter().enumerate() {
             let gvr = &kind.info().gvr;
             by_version.entry(gvr.clone()).or_insert(at);

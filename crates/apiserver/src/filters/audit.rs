@@ -64,11 +64,9 @@ struct AuditCompletion {
 // === impl AuditContext ===
 
 impl AuditContext {
-    /// Begins the audit event of a request, if the policy audits it, and logs the `RequestReceived` stage.
-    pub(crate) async fn begin(&self, exchange: &Exchange<'_>, user: &User) {
-        if self.start(exchange, user) {
-            self.log_stage(exchange, Stage::RequestReceived).await;
-        }
+    /// Logs the `RequestReceived` stage.
+    pub(crate) async fn log_received(&self, exchange: &Exchange<'_>) {
+        self.log_stage(exchange, Stage::RequestReceived).await;
     }
 
     /// Logs a request that failed authentication.
@@ -85,7 +83,7 @@ impl AuditContext {
 
     /// Logs a request that failed before its user was known.
     pub(crate) async fn log_failed(&self, exchange: &Exchange<'_>, message: &str, code: u16) {
-        if !self.start(exchange, &User::default()) {
+        if !self.begin(exchange, &User::default()) {
             return;
         }
         self.update(|record| {
@@ -99,7 +97,8 @@ impl AuditContext {
         self.0.lock().take();
     }
 
-    fn start(&self, exchange: &Exchange<'_>, user: &User) -> bool {
+    /// Begins the audit event of a request. Returns whether the policy audits it.
+    pub(crate) fn begin(&self, exchange: &Exchange<'_>, user: &User) -> bool {
         let Some(audit) = &exchange.shared.audit else {
             return false;
         };

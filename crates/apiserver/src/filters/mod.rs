@@ -6,7 +6,7 @@ pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod bodies_in_flight;
 pub(crate) mod flow_control;
-pub(crate) mod impersonate;
+pub(crate) mod impersonation_headers;
 pub(crate) mod limit;
 pub(crate) mod max_in_flight;
 pub(crate) mod memory;

@@ -15,14 +15,14 @@ use crate::filters::limit;
 use crate::negotiate::{self, Supported, header};
 
 /// The request body, and its bytes in flight until it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ReceivedPayload<'a> {
     /// Absent if the body is empty or the verb has none.
     pub(crate) payload: Option<Payload>,
     pub(crate) reservation: Option<BodyReservation<'a>>,
 }
 
-/// Reads the request body. A delete's content type is only checked if there is a body.
+/// Reads the body of a request that is not a read. A delete's content type is only checked if there is a body.
 pub(crate) async fn read<'a>(
     headers: &HeaderMap,
     verb: ApiVerb,
@@ -30,11 +30,8 @@ pub(crate) async fn read<'a>(
     body: &mut Option<Incoming>,
     (bodies, user): (&'a BodiesInFlight, &User),
 ) -> Result<ReceivedPayload<'a>, StatusError> {
-    let mut received = ReceivedPayload {
-        payload: None,
-        reservation: None,
-    };
-    let Some(body) = body.as_mut().filter(|_| !verb.is_read()) else {
+    let mut received = ReceivedPayload::default();
+    let Some(body) = body.as_mut() else {
         return Ok(received);
     };
     let encoding = match verb {

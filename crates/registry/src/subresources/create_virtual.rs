@@ -16,11 +16,12 @@ use crate::verbs::clear_system_fields;
 /// Handles a create of a virtual resource, or of a virtual subresource of the object in the URL.
 pub(crate) async fn create_virtual(
     context: &RequestContext<'_>,
-    payload: &Payload,
-    options: &WriteOptions,
+    payload: Payload,
+    options: WriteOptions,
 ) -> Result<Response, Status> {
+    let options = &options;
     let (gvk, shape) = requested_kind(context)?;
-    let mut body = context.decode_as(payload, shape, options.field_validation)?;
+    let mut body = context.decode_as(&payload, shape, options.field_validation)?;
     match context.target.subresource {
         Some(_) => field_managers::track_body(context, &mut body, (&gvk, shape), options),
         None => {

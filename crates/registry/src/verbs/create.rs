@@ -40,13 +40,13 @@ pub(crate) enum NewObject<'a> {
 /// Creates the object of the body.
 pub(crate) async fn create(
     context: &RequestContext<'_>,
-    payload: &Payload,
-    options: &WriteOptions,
+    payload: Payload,
+    options: WriteOptions,
 ) -> Result<Response, Status> {
     if context.kind_info().is_namespaced() && context.namespace().is_empty() {
         return Err(Status::method_not_allowed());
     }
-    create_object(context, NewObject::Body(payload), options).await
+    create_object(context, NewObject::Body(&payload), &options).await
 }
 
 /// Creates a new object: also for an update or an apply of an object that does not exist.

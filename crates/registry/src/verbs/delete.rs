@@ -24,16 +24,13 @@ pub(crate) enum DeleteOutcome {
 }
 
 /// Deletes the object in the URL.
-pub(crate) async fn delete(
-    context: &RequestContext<'_>,
-    options: &DeleteOptions,
-) -> Result<Response, Status> {
+pub(crate) async fn delete(context: &RequestContext<'_>, options: DeleteOptions) -> Result<Response, Status> {
     let key = context.key()?;
-    context.set_warnings(deletion_warnings(context, options));
+    context.set_warnings(deletion_warnings(context, &options));
     if options.ignore_store_read_error {
         return remove_undecodable(context, &key, options.dry_run).await;
     }
-    let outcome = delete_object(context, &key, options).await?;
+    let outcome = delete_object(context, &key, &options).await?;
     let body = match outcome {
         DeleteOutcome::Terminating(object) => Body::Object(object),
         DeleteOutcome::Deleted(last) if context.kind_info().rules.deletion.returns_deleted => {

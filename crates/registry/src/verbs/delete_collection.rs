@@ -17,20 +17,20 @@ const MAX_CONCURRENT: usize = 32;
 /// Deletes the listed objects in order, several at a time, and returns the list.
 pub(crate) async fn delete_collection(
     context: &RequestContext<'_>,
-    options: &DeleteOptions,
-    selection: &ListOptions,
+    options: DeleteOptions,
+    selection: ListOptions,
 ) -> Result<Response, Status> {
     if context.kind_info().is_namespaced() && context.namespace().is_empty() {
         return Err(Status::method_not_allowed());
     }
-    context.set_warnings(deletion_warnings(context, options));
-    let listed = list::collect(context, selection).await?;
+    context.set_warnings(deletion_warnings(context, &options));
+    let listed = list::collect(context, &selection).await?;
     let mut deletions = FuturesUnordered::new();
     for object in &listed.items {
         if deletions.len() == MAX_CONCURRENT {
             deletions.next().await.transpose()?;
         }
-        deletions.push(delete_listed(context, object.key(), options));
+        deletions.push(delete_listed(context, object.key(), &options));
         // Commits that share a durable write complete together. Without yielding between them this thread would serve
         // no other request until all of them are done.
         tokio::task::yield_now().await;

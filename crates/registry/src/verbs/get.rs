@@ -8,7 +8,7 @@ use super::list::wait_for;
 use crate::request_context::RequestContext;
 
 /// Returns the object as it is in the store now, which satisfies every `resourceVersion` that the store has reached.
-pub(crate) async fn get(context: &RequestContext<'_>, options: &GetOptions) -> Result<Response, Status> {
+pub(crate) async fn get(context: &RequestContext<'_>, options: GetOptions) -> Result<Response, Status> {
     let key = context.key()?;
     let version = options.resource_version;
     if let Some(version) = version.filter(|version| *version != ResourceVersion::ZERO) {

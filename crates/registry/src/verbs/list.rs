@@ -23,8 +23,8 @@ use crate::{error, key};
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Lists the objects that the options select.
-pub(crate) async fn list(context: &RequestContext<'_>, options: &ListOptions) -> Result<Response, Status> {
-    Ok(Response::new(Body::List(collect(context, options).await?)))
+pub(crate) async fn list(context: &RequestContext<'_>, options: ListOptions) -> Result<Response, Status> {
+    Ok(Response::new(Body::List(collect(context, &options).await?)))
 }
 
 /// Collects the objects of a list.

@@ -12,7 +12,9 @@ mod read_virtual;
 mod update;
 mod watch;
 
-use setpoint_api::{ApiVerb, Response, Status, Verb};
+use std::future::ready;
+
+use setpoint_api::{ApiVerb, ServeFuture, Status, Verb};
 use setpoint_strategy::{Subresource, SubresourceKind};
 
 use crate::request_context::RequestContext;
@@ -27,46 +29,46 @@ pub(crate) use patch::{
 };
 pub(crate) use update::require_uid;
 
-/// Runs the verb of the request on its target. All but a get are boxed: the future of a request is as large as that of its
-/// largest verb, and a get would copy that several times.
-pub(crate) async fn dispatch(context: &RequestContext<'_>, verb: Verb) -> Result<Response, Status> {
+/// The execution of the request's verb on its target; an error if the target does not have the verb. It is boxed, since the
+/// future of a request would otherwise be as large as that of the largest verb.
+pub(crate) fn dispatch<'a>(context: &'a RequestContext<'_>, verb: Verb) -> Result<ServeFuture<'a>, Status> {
     let subresource = requested_subresource(context, verb.api_verb())?;
     let subresource = subresource.map(|subresource| subresource.kind);
-    match (verb, subresource) {
-        (Verb::Create(payload, options), None) if !context.kind_info().rules.resource.stored => {
-            match context.kind_info().rules.resource.delegates_to {
-                Some(action) => Box::pin(subresources::delegate(context, action, payload, options)).await,
-                None => Box::pin(subresources::create_virtual(context, &payload, &options)).await,
-            }
-        }
+    let resource = &context.kind_info().rules.resource;
+    let execution: ServeFuture<'a> = match (verb, subresource) {
+        (Verb::Create(payload, options), None) if !resource.stored => match resource.delegates_to {
+            Some(action) => Box::pin(subresources::delegate(context, action, payload, options)),
+            None => Box::pin(subresources::create_virtual(context, payload, options)),
+        },
         (Verb::Create(payload, options), Some(SubresourceKind::Virtual)) => {
-            Box::pin(subresources::create_virtual(context, &payload, &options)).await
+            Box::pin(subresources::create_virtual(context, payload, options))
         }
         (Verb::Create(payload, options), Some(SubresourceKind::Action(action))) => {
-            Box::pin(subresources::dispatch(context, action, payload, options)).await
+            Box::pin(subresources::dispatch(context, action, payload, options))
         }
-        (verb, Some(SubresourceKind::Scale)) => Box::pin(subresources::scale(context, verb)).await,
-        (_, Some(SubresourceKind::Connect(_))) => Err(Status::method_not_allowed()),
-        (Verb::Get(_), None) if !context.kind_info().rules.resource.stored => read_virtual::get(context),
-        (Verb::List(options), None) if !context.kind_info().rules.resource.stored => {
-            read_virtual::list(context, &options)
+        (verb, Some(SubresourceKind::Scale)) => Box::pin(subresources::scale(context, verb)),
+        (_, Some(SubresourceKind::Connect(_))) => return Err(Status::method_not_allowed()),
+        (Verb::Get(_), None) if !resource.stored => Box::pin(ready(read_virtual::get(context))),
+        (Verb::List(options), None) if !resource.stored => {
+            Box::pin(ready(read_virtual::list(context, &options)))
         }
-        (Verb::Get(options), _) => get::get(context, &options).await,
-        (Verb::List(options), None) => Box::pin(list::list(context, &options)).await,
-        (Verb::Watch(options), None) => Box::pin(watch::watch(context, options)).await,
-        (Verb::Create(payload, options), None) => Box::pin(create::create(context, &payload, &options)).await,
+        (Verb::Get(options), _) => Box::pin(get::get(context, options)),
+        (Verb::List(options), None) => Box::pin(list::list(context, options)),
+        (Verb::Watch(options), None) => Box::pin(watch::watch(context, options)),
+        (Verb::Create(payload, options), None) => Box::pin(create::create(context, payload, options)),
         (Verb::Update(payload, options), subresource) => {
-            Box::pin(update::update(context, subresource, &payload, &options)).await
+            Box::pin(update::update(context, subresource, payload, options))
         }
         (Verb::Patch(patch, payload, options), subresource) => {
-            Box::pin(patch::patch(context, subresource, patch, &payload, &options)).await
+            Box::pin(patch::patch(context, subresource, patch, payload, options))
         }
-        (Verb::Delete(options), None) => Box::pin(delete::delete(context, &options)).await,
+        (Verb::Delete(options), None) => Box::pin(delete::delete(context, options)),
         (Verb::DeleteCollection(options, list), None) => {
-            Box::pin(delete_collection::delete_collection(context, &options, &list)).await
+            Box::pin(delete_collection::delete_collection(context, options, list))
         }
-        _ => Err(Status::method_not_allowed()),
-    }
+        _ => return Err(Status::method_not_allowed()),
+    };
+    Ok(execution)
 }
 
 /// The subresource in the URL, if there is one; an error if it does not have the verb.

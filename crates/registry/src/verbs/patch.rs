@@ -47,12 +47,13 @@ pub(crate) async fn patch(
     context: &RequestContext<'_>,
     subresource: Option<SubresourceKind>,
     patch_type: PatchType,
-    payload: &Payload,
-    options: &WriteOptions,
+    payload: Payload,
+    options: WriteOptions,
 ) -> Result<Response, Status> {
+    let options = &options;
     require_patch_type(context, patch_type)?;
     if patch_type == PatchType::Apply {
-        return super::apply::apply(context, subresource, payload, options).await;
+        return super::apply::apply(context, subresource, &payload, options).await;
     }
     let patch = json::parse(&payload.bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
     let problems = PatchProblems::of(patch_type, &patch, options.field_validation);

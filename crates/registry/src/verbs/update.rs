@@ -26,11 +26,12 @@ struct Replacement<'a> {
 pub(crate) async fn update(
     context: &RequestContext<'_>,
     subresource: Option<SubresourceKind>,
-    payload: &Payload,
-    options: &WriteOptions,
+    payload: Payload,
+    options: WriteOptions,
 ) -> Result<Response, Status> {
+    let options = &options;
     let key = context.key()?;
-    let mut body = context.decode(payload, options.field_validation)?;
+    let mut body = context.decode(&payload, options.field_validation)?;
     context.check_name(&body)?;
     context.default_namespace(&mut body)?;
     let creates = subresource.is_none() && context.kind_info().rules.write.create_on_update;

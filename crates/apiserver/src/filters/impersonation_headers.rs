@@ -1,11 +1,8 @@
-//! Impersonation, by the `Impersonate-*` headers.
+//! The `Impersonate-*` headers of a request.
 
 use http::HeaderMap;
-use setpoint_api::User;
-use setpoint_auth::Authorize;
-use setpoint_auth::impersonate::{ImpersonatedUser, RequestedUser, impersonate};
+use setpoint_auth::impersonate::RequestedUser;
 
-use crate::request::RequestInfo;
 use crate::request::options::{StatusError, bad_request};
 use crate::request::query::decode;
 
@@ -14,24 +11,9 @@ const PREFIX: &str = "impersonate-";
 /// Prefix of the headers with the user's extra fields, after [`PREFIX`].
 const EXTRA: &str = "extra-";
 
-/// The impersonated user; `None` if the request has no such headers, an error if the caller is not allowed to.
-pub(crate) async fn user(
-    authorizer: &dyn Authorize,
-    caller: &User,
-    headers: &HeaderMap,
-    request_info: &RequestInfo<'_>,
-) -> Result<Option<ImpersonatedUser>, StatusError> {
-    let Some(requested) = requested_user(headers)? else {
-        return Ok(None);
-    };
-    let attributes = request_info.attributes();
-    let impersonated = impersonate(authorizer, caller, &requested, &attributes);
-    Box::pin(impersonated).await.map(Some)
-}
-
-/// The user that the headers name. A request with any of them, even an empty one, is never made as the caller itself: a
+/// The user that the headers name; `None` without such headers. A request with any of them, even an empty one, is never made as the caller itself: a
 /// proxy that impersonates its users would otherwise lend them its own permissions.
-fn requested_user(headers: &HeaderMap) -> Result<Option<RequestedUser>, StatusError> {
+pub(crate) fn requested_user(headers: &HeaderMap) -> Result<Option<RequestedUser>, StatusError> {
     let (mut name, mut uid, mut groups) = (None, None, None);
     let mut requested = RequestedUser::default();
     for (header, value) in headers {
