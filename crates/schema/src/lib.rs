@@ -10,6 +10,8 @@
 //!
 //! Start reading at [`tree`], then [`shape`], then [`mod@prune`].
 
+mod name;
+
 pub mod tree;
 
 pub mod shape;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
+use crate::name;
 use crate::pack::{Pack, TypeId};
 use crate::tree::Tree;
 
@@ -240,7 +241,10 @@ impl Shape {
     /// The index of a member in [`Shape::members`]. `guess` is tried first: keys mostly come in order.
     pub fn position(&self, name: &str, guess: usize) -> Option<usize> {
         let members = &self.layout.members;
-        if members.get(guess).is_some_and(|member| member.name == name) {
+        if members
+            .get(guess)
+            .is_some_and(|member| name::is_same(&member.name, name))
+        {
             return Some(guess);
         }
         self.find(name)
@@ -248,7 +252,8 @@ impl Shape {
 
     fn find(&self, name: &str) -> Option<usize> {
         let members = &self.layout.members;
-        self.layout.index.find(name, |at| members[at].name == name)
+        let is_it = |at: usize| name::is_same(&members[at].name, name);
+        self.layout.index.find(name, is_it)
     }
 
     /// The members sorted by name, each with its index in [`Shape::members`].

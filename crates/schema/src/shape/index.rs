@@ -1,5 +1,7 @@
 //! Index of a shape's members by name: a small hash table, since every key of every object is looked up.
 
+use crate::name::hash;
+
 /// Open-addressing hash table of member indexes. A slot holds an index counted from 1, or 0 if it is free; collisions
 /// take the next free slot.
 #[derive(Clone, Debug, Default)]
@@ -39,17 +41,6 @@ impl Index {
             slot = (slot + 1) & last;
         }
     }
-}
-
-/// Hashes the first and last eight bytes: they distinguish nearly all names within a type.
-fn hash(name: &str) -> usize {
-    let bytes = name.as_bytes();
-    let (first, last) = match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => (bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
-    };
-    let mixed = (first ^ last.rotate_left(23)).wrapping_add(bytes.len() as u64);
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
 }
 
 #[cfg(test)]

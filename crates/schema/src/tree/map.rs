@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use compact_str::CompactString;
 
 use super::Tree;
+use crate::name;
 
 /// A map with more pairs may be indexed.
 const INDEXED_PAIRS: usize = 128;
@@ -196,7 +197,7 @@ impl Map {
 
 #[inline]
 fn scan(pairs: &[Pair], key: &str) -> Option<usize> {
-    pairs.iter().rposition(|(name, _)| name == key)
+    pairs.iter().rposition(|(name, _)| name::is_same(name, key))
 }
 
 // === impl IndexedPairs ===
