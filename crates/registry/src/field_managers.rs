@@ -7,12 +7,14 @@ use setpoint_api::options::{FieldValidation, WriteOptions};
 use setpoint_schema::apply::{
     self, Conflicts, Error, FieldManager, FieldSet, Force, SCALE_VERSION, VersionConverter,
 };
-use setpoint_schema::{Map, Shape, Tree, fields};
+use setpoint_schema::{EmptyCollections, Map, Shape, Tree, fields};
 use setpoint_strategy::{Kind, SubresourceKind, meta};
 
 use setpoint_api::status::StatusCause;
 use setpoint_api::{Gvk, Status};
+use setpoint_codec::json::scan;
 
+use crate::admission::ReviewedWrite;
 use crate::error;
 use crate::request_context::RequestContext;
 
@@ -29,6 +31,50 @@ pub(crate) fn update(
     let old = old.and_then(|old| context.kind.tree_to_request_version(old));
     update_in_version(context, old.as_ref(), &mut served, options);
     meta::copy(object, &served, "managedFields");
+}
+
+/// Computes the managed fields of a new object. They are returned as JSON if only the store will read them, else set in
+/// the object.
+pub(crate) fn of_new(
+    context: &RequestContext<'_>,
+    object: &mut Tree,
+    options: &WriteOptions,
+) -> Option<Vec<u8>> {
+    if !are_for_store_only(context, object, options) {
+        update(context, None, object, options);
+        return None;
+    }
+    let json = with_manager(context, options, |manager| {
+        apply::managed_fields_of_new(object, context.kind.shape(), manager)
+    });
+    debug_assert_eq!(
+        text(json.clone()),
+        text(written_by_update(context, object, options))
+    );
+    json
+}
+
+/// Whether a new object has no managers yet, is stored in the version of the request, and is not shown to a webhook or a
+/// policy.
+fn are_for_store_only(context: &RequestContext<'_>, object: &mut Tree, options: &WriteOptions) -> bool {
+    let info = context.kind_info();
+    !info.is_custom
+        && info.gvr == info.storage
+        && meta::find(object, fields::MANAGED_FIELDS).is_none()
+        && !context.shows_object(ReviewedWrite::create(object, options))
+}
+
+/// The managed fields that [`update`] sets, in canonical JSON.
+fn written_by_update(context: &RequestContext<'_>, object: &Tree, options: &WriteOptions) -> Option<Vec<u8>> {
+    let mut object = object.clone();
+    update(context, None, &mut object, options);
+    let written = setpoint_schema::write(context.kind.shape(), &object, EmptyCollections::Keep);
+    let metadata = scan::find_member(&written.bytes, fields::METADATA)?;
+    scan::find_member(metadata, fields::MANAGED_FIELDS).map(<[u8]>::to_vec)
+}
+
+fn text(json: Option<Vec<u8>>) -> Option<String> {
+    json.map(|json| String::from_utf8_lossy(&json).into_owned())
 }
 
 /// Fields are owned in the version of the request, whichever version is stored.

@@ -50,6 +50,23 @@ impl RequestContext<'_> {
         Err(error::plain(500, "etcdserver: request is too large"))
     }
 
+    /// As [`RequestContext::fit`], for a new object whose managed fields are not in its tree.
+    pub(crate) fn fit_new(
+        &self,
+        key: &Key,
+        (object, managed_fields): (&Tree, Option<&[u8]>),
+        encoded: EncodedObject,
+        size_policy: SizePolicy,
+    ) -> Result<EncodedObject, Status> {
+        match managed_fields {
+            Some(json) if encoded.written.json_bytes() > MAX_OBJECT_BYTES => {
+                let object = meta::with_managed_fields(object, json).map_err(error::undecodable)?;
+                self.fit(key, &object, encoded, size_policy)
+            }
+            _ => self.fit(key, object, encoded, size_policy),
+        }
+    }
+
     fn is_within_limit(&self, object: &Tree, encoded: &EncodedObject) -> bool {
         let json_bytes = encoded.written.json_bytes();
         if json_bytes <= MAX_OBJECT_BYTES {

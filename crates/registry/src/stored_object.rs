@@ -73,6 +73,20 @@ impl Resource {
         })
     }
 
+    /// Encodes a new object for the store, whose managed fields are not in the tree.
+    pub(crate) fn encode_new(
+        &self,
+        key: &Key,
+        object: &Tree,
+        managed_fields: &[u8],
+    ) -> Result<EncodedObject, Status> {
+        let written = self.kind.write_new(object, managed_fields);
+        Ok(EncodedObject {
+            written: written.map_err(error::undecodable)?,
+            header: self.kind.header_of(key, object),
+        })
+    }
+
     /// Decodes the bytes of a record and describes the result, to compare it with the attached object.
     fn decode_again(&self, record: &Record, object: &Stored) -> Result<String, InvalidObject> {
         let (key, version) = (object.key().clone(), object.resource_version());

@@ -38,7 +38,10 @@ pub use pack::Pack;
 pub use prune::{PruneErrors, StrictError, prune};
 pub use shape::{Cardinality, Field, FieldType, Gvk, Shape, ShapeRef};
 pub use tree::{Map, Tree, to_tree};
-pub use write::{CanonicalJson, EmptyCollections, write, write_into, write_sorted, write_sorted_into};
+pub use write::{
+    CanonicalJson, EmptyCollections, write, write_into, write_sorted, write_sorted_into,
+    write_with_managed_fields,
+};
 
 /// The examples of the README, compiled with the doctests.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@
 //! inlining field. [`Shape::proto_fields`] is the protobuf message, by ascending field number.
 
 mod index;
+mod layout;
 mod proto;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::name;
 use crate::pack::{Pack, TypeId};
 use crate::tree::Tree;
 
-use index::Index;
+pub(crate) use layout::Layout;
 pub use proto::ProtoField;
 
 /// The schema of one type: a kind, or a struct within one.
@@ -184,17 +185,6 @@ pub enum MapType {
     Granular,
 }
 
-/// The JSON and protobuf views of a shape, computed once when the shape is built.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Layout {
-    members: Vec<Field>,
-    /// Indexes into `members`, sorted by name.
-    by_name: Vec<u16>,
-    index: Index,
-    /// The protobuf view, sorted by number.
-    proto_fields: Vec<ProtoField>,
-}
-
 // === impl Shape ===
 
 impl Shape {
@@ -211,20 +201,7 @@ impl Shape {
 
     /// Computes the layout once all fields are set; they must not change afterwards.
     pub(crate) fn with_layout(mut self) -> Self {
-        let mut members = Vec::with_capacity(self.fields.len() + 2);
-        if self.type_meta {
-            members.extend(["kind", "apiVersion"].map(Field::string));
-        }
-        flatten(&self.fields, &mut members);
-        let mut by_name: Vec<u16> = (0..members.len() as u16).collect();
-        by_name.sort_by(|left, right| members[*left as usize].name.cmp(&members[*right as usize].name));
-        let proto_fields = proto::proto_fields(&self);
-        self.layout = Layout {
-            index: Index::of(members.iter().map(|member| member.name.as_str())),
-            members,
-            by_name,
-            proto_fields,
-        };
+        self.layout = Layout::of(&self);
         self
     }
 
@@ -294,15 +271,6 @@ impl Shape {
 /// The last two dot-separated parts of a name.
 pub(crate) fn last_two(id: &str) -> &str {
     id.rmatch_indices('.').nth(1).map_or(id, |(at, _)| &id[at + 1..])
-}
-
-fn flatten(fields: &[Field], into: &mut Vec<Field>) {
-    for field in fields {
-        match inlined(field) {
-            Some(shape) => flatten(&shape.fields, into),
-            None => into.push(field.clone()),
-        }
-    }
 }
 
 /// The shape of an inlined field. Other references are not followed: they may lead back to the type being decoded.

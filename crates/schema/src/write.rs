@@ -11,10 +11,12 @@ use crate::shape::{Cardinality, Field, FieldType, Shape};
 use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
 
+pub(crate) use text::write_escaped;
 pub use text::{write_number, write_string};
 
 const OBJECT_META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const RESOURCE_VERSION: &str = "resourceVersion";
+const MANAGED_FIELDS: &str = "managedFields";
 
 /// No type has more members than this; a test of the pack checks it.
 pub(crate) const MAX_MEMBERS: usize = 128;
@@ -54,10 +56,31 @@ pub enum EmptyCollections {
 /// Writes an object to be stored. The tree's resourceVersion is written as an empty string, to be filled in at
 /// [`CanonicalJson::resource_version_offset`].
 pub fn write(shape: &Shape, tree: &Tree, empty: EmptyCollections) -> CanonicalJson {
+    write_stored(shape, tree, empty, None)
+}
+
+/// As [`write`], for an object whose managed fields are not in the tree: they are JSON already
+/// ([`crate::apply::managed_fields_of_new`]).
+pub fn write_with_managed_fields(
+    shape: &Shape,
+    tree: &Tree,
+    empty: EmptyCollections,
+    managed_fields: &[u8],
+) -> CanonicalJson {
+    write_stored(shape, tree, empty, Some(managed_fields))
+}
+
+fn write_stored(
+    shape: &Shape,
+    tree: &Tree,
+    empty: EmptyCollections,
+    managed_fields: Option<&[u8]>,
+) -> CanonicalJson {
     let mut writer = Writer {
         out: Vec::with_capacity(INITIAL_CAPACITY_BYTES),
         top: true,
         empty,
+        managed_fields,
         ..Writer::default()
     };
     writer.shape(shape, tree);
@@ -175,7 +198,7 @@ fn offset(at: usize) -> u32 {
 }
 
 #[derive(Default)]
-struct Writer {
+struct Writer<'a> {
     out: Vec<u8>,
     resource_version_offset: Option<usize>,
     body_offset: usize,
@@ -186,9 +209,11 @@ struct Writer {
     empty: EmptyCollections,
     /// All keys are sorted, those of shapes and of raw JSON too.
     sorted: bool,
+    /// The managed fields of the root, if the tree does not have them.
+    managed_fields: Option<&'a [u8]>,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn shape(&mut self, shape: &Shape, tree: &Tree) {
         match tree {
             Tree::Map(map) => self.object(shape, map),
@@ -254,9 +279,13 @@ impl Writer {
     }
 
     fn object_member(&mut self, member: &Field, value: &Tree, start: usize, in_root_metadata: bool) {
-        match in_root_metadata && member.name == RESOURCE_VERSION {
-            true => self.open_resource_version(start),
-            false => self.member(member, value, start),
+        match (in_root_metadata, member.name.as_str(), self.managed_fields) {
+            (true, RESOURCE_VERSION, _) => self.open_resource_version(start),
+            (true, MANAGED_FIELDS, Some(json)) => {
+                self.key(MANAGED_FIELDS, start);
+                self.out.extend_from_slice(json);
+            }
+            _ => self.member(member, value, start),
         }
     }
 

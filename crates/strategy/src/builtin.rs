@@ -132,6 +132,15 @@ fn validate_metadata_by(rules: &WriteRules, scope: Scope, object: &FieldRef<'_>)
     }
 }
 
+/// Compresses the JSON of a kind that does ([`Strategy::compress`]).
+fn compressed(compress: fn(&[u8]) -> Option<Vec<u8>>, mut written: CanonicalJson) -> CanonicalJson {
+    if let Some(packed) = compress(&written.bytes) {
+        written.uncompressed_bytes = Some(written.bytes.len());
+        written.bytes = packed;
+    }
+    written
+}
+
 /// The cells of an object in these columns.
 fn cells(columns: &[Column], shape: &Shape, object: &Stored, now: Timestamp) -> Vec<Cell> {
     let Ok(tree) = setpoint_codec::json::parse(object.json()) else {
@@ -183,12 +192,14 @@ impl<T: Strategy> Decode for BuiltinKind<T> {
 
 impl<T: Strategy> Storage for BuiltinKind<T> {
     fn write(&self, object: &Tree) -> Result<CanonicalJson, InvalidObject> {
-        let mut written = setpoint_schema::write(self.shape(), object, T::RULES.upstream.empty);
-        if let Some(packed) = T::compress(&written.bytes) {
-            written.uncompressed_bytes = Some(written.bytes.len());
-            written.bytes = packed;
-        }
-        Ok(written)
+        let written = setpoint_schema::write(self.shape(), object, T::RULES.upstream.empty);
+        Ok(compressed(T::compress, written))
+    }
+
+    fn write_new(&self, object: &Tree, managed_fields: &[u8]) -> Result<CanonicalJson, InvalidObject> {
+        let empty = T::RULES.upstream.empty;
+        let written = setpoint_schema::write_with_managed_fields(self.shape(), object, empty, managed_fields);
+        Ok(compressed(T::compress, written))
     }
 
     fn decode_stored(&self, object: &Stored) -> Result<Tree, InvalidObject> {

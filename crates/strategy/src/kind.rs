@@ -21,6 +21,7 @@ use setpoint_codec::strict::{self, DecodeError, DecodedObject};
 use setpoint_schema::openapi::OpenApiVersion;
 use setpoint_schema::{CanonicalJson, Shape, Tree};
 
+use crate::meta;
 use crate::strategy::{Action, RequestFacts, SubresourceKind};
 
 pub use info::{KindInfo, ResourceNames, ScalePaths, SelectableField};
@@ -93,6 +94,11 @@ pub trait Storage: Describe {
     fn write(&self, object: &Tree) -> Result<CanonicalJson, InvalidObject> {
         let empty = self.info().rules.upstream.empty;
         Ok(setpoint_schema::write(self.stored_shape(), object, empty))
+    }
+
+    /// Encodes a new object, whose managed fields are JSON and not in the tree.
+    fn write_new(&self, object: &Tree, managed_fields: &[u8]) -> Result<CanonicalJson, InvalidObject> {
+        self.write(&meta::with_managed_fields(object, managed_fields)?)
     }
 
     /// Decodes a stored object, to compare with or to change.

@@ -9,6 +9,7 @@ use setpoint_schema::{Tree, fields};
 
 use crate::field::FieldRef;
 use crate::ip;
+use crate::kind::InvalidObject;
 use crate::name::{self, Violations};
 use crate::strategy::{NameRule, Scope};
 
@@ -58,6 +59,15 @@ pub fn set(object: &mut Tree, field: &str, value: impl Into<Tree>) {
 /// Removes a field of the metadata.
 pub fn clear(object: &mut Tree, field: &str) {
     object.take(&[fields::METADATA, field]);
+}
+
+/// The object with its managed fields, which are given as JSON.
+pub fn with_managed_fields(object: &Tree, managed_fields: &[u8]) -> Result<Tree, InvalidObject> {
+    let parsed = setpoint_codec::json::parse(managed_fields);
+    let parsed = parsed.map_err(|error| InvalidObject::Malformed(error.to_string()))?;
+    let mut object = object.clone();
+    set(&mut object, fields::MANAGED_FIELDS, parsed);
+    Ok(object)
 }
 
 /// Copies a field of the metadata from another object.

@@ -37,6 +37,14 @@ pub(crate) enum NewObject<'a> {
     Apply(&'a AppliedConfiguration),
 }
 
+/// A new object and its managed fields.
+#[derive(Debug)]
+struct ComputedObject {
+    tree: Tree,
+    /// The managed fields as JSON, if only the store needs them; else they are in the tree.
+    managed_fields: Option<Vec<u8>>,
+}
+
 /// Creates the object of the body.
 pub(crate) async fn create(
     context: &RequestContext<'_>,
@@ -58,9 +66,9 @@ pub(crate) async fn create_object(
     for _ in 0..MAX_ATTEMPTS {
         let compute = || new.compute(context, options);
         let mut object = context.with_manager_versions(compute).await?;
-        require_create_allowed(context, &object)?;
+        require_create_allowed(context, &object.tree)?;
         let mutated = context
-            .mutate(ReviewedWrite::create(&mut object, options))
+            .mutate(ReviewedWrite::create(&mut object.tree, options))
             .await?;
         if let Some(stored) = insert_object(context, object, &mutated, (options, new.size_policy())).await? {
             return Ok(Response {
@@ -76,10 +84,14 @@ pub(crate) async fn create_object(
 /// Stores a new object after mutating admission. Returns none if a side write has a conflict.
 async fn insert_object(
     context: &RequestContext<'_>,
-    mut object: Tree,
+    object: ComputedObject,
     mutated: &AdmissionEffects,
     (options, size_policy): (&WriteOptions, SizePolicy),
 ) -> Result<Option<Arc<Stored>>, Status> {
+    let ComputedObject {
+        tree: mut object,
+        managed_fields,
+    } = object;
     let version = submitted_version(&object);
     let is_generated = names::is_generated(&object);
     for _ in 0..=names::MAX_ATTEMPTS {
@@ -98,12 +110,16 @@ async fn insert_object(
         effects.drop_unknown_fields(&*context.kind, &mut object);
         let key = Key::new(context.namespace(), meta::name(&object));
         let stored = context.in_storage_version(&object).await?;
-        let encoded = context.resource.encode(&key, &stored)?;
+        let encoded = match &managed_fields {
+            Some(json) => context.resource.encode_new(&key, &stored, json)?,
+            None => context.resource.encode(&key, &stored)?,
+        };
         let outcome = match options.dry_run {
             true => dry_run_outcome(context, &key, &encoded.written)?,
             false if version != 0 => return Err(version_not_allowed()),
             false => {
-                let encoded = context.fit(&key, &stored, encoded, size_policy)?;
+                let object = (&*stored, managed_fields.as_deref());
+                let encoded = context.fit_new(&key, object, encoded, size_policy)?;
                 context.insert(&key, encoded, effects.side_writes).await?
             }
         };
@@ -129,28 +145,33 @@ impl NewObject<'_> {
     }
 
     /// The object with its defaults, its namespace and its managed fields.
-    fn compute(&self, context: &RequestContext<'_>, options: &WriteOptions) -> Result<Tree, Status> {
-        match self {
+    fn compute(
+        &self,
+        context: &RequestContext<'_>,
+        options: &WriteOptions,
+    ) -> Result<ComputedObject, Status> {
+        let mut tree = match self {
             Self::Body(payload) => {
                 let mut object = context.decode(payload, options.field_validation)?;
                 clear_system_fields(&mut object);
                 context.default_namespace(&mut object)?;
-                field_managers::update(context, None, &mut object, options);
-                Ok(object)
+                object
             }
             Self::Update(body) => {
                 let mut object = Tree::clone(body);
                 clear_system_fields(&mut object);
                 meta::clear(&mut object, "resourceVersion");
-                field_managers::update(context, None, &mut object, options);
-                Ok(object)
+                object
             }
             Self::Apply(applied) => {
-                let object = applied.merge(context, None, options)?;
+                let tree = applied.merge(context, None, options)?;
                 applied.check_duplicates(options.field_validation)?;
-                Ok(object)
+                let managed_fields = None;
+                return Ok(ComputedObject { tree, managed_fields });
             }
-        }
+        };
+        let managed_fields = field_managers::of_new(context, &mut tree, options);
+        Ok(ComputedObject { tree, managed_fields })
     }
 }
 

@@ -3,6 +3,8 @@
 //! It is a tree of path elements, each with a flag for whether the path up to it is itself in the set. So `.spec` may be
 //! in the set without `.spec.replicas`, the other way round, or both.
 
+use std::cmp::Ordering;
+
 use super::path_element::PathElement;
 
 /// A set of paths.
@@ -58,6 +60,16 @@ impl FieldSet {
     /// The node at a path element.
     pub fn at(&self, element: &PathElement) -> Option<&FieldSetNode> {
         let found = self.nodes.binary_search_by(|(known, _)| known.cmp(element));
+        found.ok().map(|at| &self.nodes[at].1)
+    }
+
+    /// The node at a field.
+    pub(super) fn at_field(&self, name: &str) -> Option<&FieldSetNode> {
+        let order = |known: &PathElement| match known {
+            PathElement::Field(known) => known.as_str().cmp(name),
+            _ => Ordering::Greater,
+        };
+        let found = self.nodes.binary_search_by(|(known, _)| order(known));
         found.ok().map(|at| &self.nodes[at].1)
     }
 

@@ -19,7 +19,7 @@ pub const MAX_UPDATE_MANAGERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 const PATH: [&str; 2] = ["metadata", "managedFields"];
-const FIELDS_V1: &str = "FieldsV1";
+pub(super) const FIELDS_V1: &str = "FieldsV1";
 
 /// The managers of an object with their field sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

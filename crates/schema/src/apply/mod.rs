@@ -43,6 +43,7 @@ mod versions;
 
 mod apply_patch;
 mod merge_configuration;
+mod new_object;
 mod scale;
 mod update;
 
@@ -55,6 +56,7 @@ pub use managed_fields::{
     keep_timestamps_if_unchanged,
 };
 pub use merge_configuration::{MergeError, merge_configuration};
+pub use new_object::managed_fields_of_new;
 pub use path_element::{InvalidPathElement, PathElement};
 pub use scale::{SCALE_VERSION, ScaleHandler};
 pub use update::{FieldManager, update};

@@ -36,7 +36,7 @@ impl PathElement {
     pub(super) fn to_text(&self) -> CompactString {
         match self {
             PathElement::Field(name) => field_text(name),
-            PathElement::Key(keys) => with_json("k:", |out| write_keys(keys, out)),
+            PathElement::Key(keys) => with_json("k:", |out| write_keys(pairs(keys), out)),
             PathElement::Value(value) => with_json("v:", |out| write_tree(value, out)),
             PathElement::Index(at) => compact_str::format_compact!("i:{at}"),
         }
@@ -97,8 +97,9 @@ fn with_json(prefix: &str, write: impl FnOnce(&mut Vec<u8>)) -> CompactString {
     CompactString::from_utf8(out).expect("JSON of strings is UTF-8")
 }
 
-fn write_keys(keys: &[(CompactString, Tree)], out: &mut Vec<u8>) {
-    for (at, (name, value)) in keys.iter().enumerate() {
+/// Writes the keys of an item of an associative list and their values.
+pub(super) fn write_keys<'a>(keys: impl Iterator<Item = (&'a str, &'a Tree)>, out: &mut Vec<u8>) {
+    for (at, (name, value)) in keys.enumerate() {
         out.push(if at == 0 { b'{' } else { b',' });
         write_string(name, out);
         out.push(b':');
@@ -113,7 +114,7 @@ impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (PathElement::Field(left), PathElement::Field(right)) => left.cmp(right),
-            (PathElement::Key(left), PathElement::Key(right)) => order_keys(left, right),
+            (PathElement::Key(left), PathElement::Key(right)) => order_pairs(pairs(left), pairs(right)),
             (PathElement::Value(left), PathElement::Value(right)) => order(left, right),
             (PathElement::Index(left), PathElement::Index(right)) => left.cmp(right),
             _ => self.rank().cmp(&other.rank()),
@@ -135,12 +136,26 @@ impl PartialEq for PathElement {
 
 impl Eq for PathElement {}
 
-fn order_keys(left: &[(CompactString, Tree)], right: &[(CompactString, Tree)]) -> Ordering {
-    let pairs = left.iter().zip(right);
-    pairs
-        .map(|(left, right)| left.0.cmp(&right.0).then_with(|| order(&left.1, &right.1)))
-        .find(|order| order.is_ne())
-        .unwrap_or_else(|| left.len().cmp(&right.len()))
+fn pairs(pairs: &[(CompactString, Tree)]) -> impl Iterator<Item = (&str, &Tree)> {
+    pairs.iter().map(|(name, value)| (name.as_str(), value))
+}
+
+/// The order of pairs that are sorted by name.
+pub(super) fn order_pairs<'a>(
+    mut left: impl Iterator<Item = (&'a str, &'a Tree)>,
+    mut right: impl Iterator<Item = (&'a str, &'a Tree)>,
+) -> Ordering {
+    loop {
+        let by_pair = match (left.next(), right.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(left), Some(right)) => left.0.cmp(right.0).then_with(|| order(left.1, right.1)),
+        };
+        if by_pair.is_ne() {
+            return by_pair;
+        }
+    }
 }
 
 /// The order of values: numbers, strings, booleans, lists, maps, null. Numbers are compared as numbers.
@@ -158,7 +173,7 @@ pub(super) fn order(left: &Tree, right: &Tree) -> Ordering {
                 .find(|order| order.is_ne())
                 .unwrap_or_else(|| left.len().cmp(&right.len()))
         }
-        (Tree::Map(left), Tree::Map(right)) => order_keys(&sorted(left), &sorted(right)),
+        (Tree::Map(left), Tree::Map(right)) => order_pairs(pairs(&sorted(left)), pairs(&sorted(right))),
         _ => rank(left).cmp(&rank(right)),
     }
 }

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 
 use super::path_element::PathElement;
 use crate::shape::{Cardinality, Field, FieldType, ListType, MapType, Shape};
-use crate::tree::Tree;
+use crate::tree::{Map, Tree};
 
 /// The schema of one value.
 #[derive(Clone, Copy, Debug)]
@@ -162,10 +162,8 @@ fn keyed_path_element(list: &Field, item: &Tree) -> Result<PathElement, String> 
         Tree::Null => return Err("associative list with keys may not have a null element".into()),
         _ => return Err("associative list with keys may not have non-map elements".into()),
     };
-    let value = |key: &CompactString| map.get(key).or_else(|| default_key(list, key));
-    let keys = list.list_keys.iter();
-    let keys: Vec<_> = keys
-        .filter_map(|key| Some((key.clone(), value(key)?.clone())))
+    let keys: Vec<_> = key_values(list, map)
+        .map(|(key, value)| (CompactString::from(key), value.clone()))
         .collect();
     if keys.is_empty() {
         let names: Vec<_> = list.list_keys.iter().map(|key| format!("{key:?}")).collect();
@@ -175,6 +173,14 @@ fn keyed_path_element(list: &Field, item: &Tree) -> Result<PathElement, String> 
         ));
     }
     Ok(PathElement::keys(keys))
+}
+
+/// The keys of an item of an associative list and their values.
+pub(super) fn key_values<'a>(list: &'a Field, item: &'a Map) -> impl Iterator<Item = (&'a str, &'a Tree)> {
+    list.list_keys.iter().filter_map(move |key| {
+        let value = item.get(key).or_else(|| default_key(list, key))?;
+        Some((key.as_str(), value))
+    })
 }
 
 /// The value of an absent key: its default, or the zero value that is written for it.

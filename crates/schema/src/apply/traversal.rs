@@ -86,7 +86,7 @@ fn unknown_fields<'a>(shape: &Shape, map: Option<&'a Map>) -> Vec<(&'a str, &'a 
 }
 
 /// The last pair of each key of a map, sorted by key.
-fn sorted(map: Option<&Map>) -> Vec<(&str, &Tree)> {
+pub(super) fn sorted(map: Option<&Map>) -> Vec<(&str, &Tree)> {
     let mut pairs: Vec<(&str, &Tree)> = map.into_iter().flat_map(Map::iter).collect();
     if !pairs.is_sorted_by(|left, right| left.0 < right.0) {
         pairs.reverse();

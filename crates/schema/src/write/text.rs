@@ -35,8 +35,14 @@ const BLOCK_BYTES: usize = 16;
 /// Writes a string with its quotes. Besides what JSON demands, `<`, `>`, `&` and the two Unicode line separators are
 /// escaped.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
     out.push(b'"');
+    write_escaped(text, out);
+    out.push(b'"');
+}
+
+/// Writes the inside of a string.
+pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
     let (mut start, mut at) = (0, plain_blocks(bytes));
     while let Some(byte) = bytes.get(at) {
         let escape = ESCAPES[usize::from(*byte)];
@@ -54,7 +60,6 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
         at += plain_blocks(&bytes[at..]);
     }
     out.extend_from_slice(&bytes[start..]);
-    out.push(b'"');
 }
 
 /// The bytes of the first blocks in which nothing may need an escape.

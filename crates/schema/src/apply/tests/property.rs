@@ -21,7 +21,7 @@ type Leaves = BTreeMap<String, Value>;
 
 // === random schemas and configurations ===
 
-fn schema() -> impl Strategy<Value = Value> {
+pub(super) fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
         Just(json!({"type": "integer"})),
@@ -91,7 +91,7 @@ fn value(schema: &Value) -> BoxedStrategy<Option<Value>> {
     }
 }
 
-fn object(schema: &Value) -> BoxedStrategy<Map<String, Value>> {
+pub(super) fn object(schema: &Value) -> BoxedStrategy<Map<String, Value>> {
     let fields = schema["properties"]
         .as_object()
         .unwrap()
