@@ -5,12 +5,16 @@
 //! spaces, no line break at the end. Custom objects have all keys sorted instead, as the reference server writes objects
 //! without a Go type.
 
+mod members;
 mod text;
 
 use crate::shape::{Cardinality, Field, FieldType, Shape};
 use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
+use members::MemberValues;
 
+#[cfg(test)]
+pub(crate) use members::MAX_MEMBERS;
 pub(crate) use text::write_escaped;
 pub use text::{write_number, write_string};
 
@@ -18,8 +22,8 @@ const OBJECT_META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const RESOURCE_VERSION: &str = "resourceVersion";
 const MANAGED_FIELDS: &str = "managedFields";
 
-/// No type has more members than this; a test of the pack checks it.
-pub(crate) const MAX_MEMBERS: usize = 128;
+/// The index of the first member after `kind` and `apiVersion`.
+const FIRST_OF_BODY: usize = 2;
 
 /// Initial capacity, enough for most objects without reallocation.
 const INITIAL_CAPACITY_BYTES: usize = 8 << 10;
@@ -105,7 +109,10 @@ pub fn write_into(shape: &Shape, tree: &Tree, out: &mut Vec<u8>) {
 /// Writes one member of an object, `"name":value`, as it is in the canonical JSON of that object. The member must be set.
 pub fn write_member(member: &Field, value: &Tree, out: &mut Vec<u8>) {
     let mut writer = Writer::default();
-    writer.member(member, value, 0);
+    let mut key = Vec::new();
+    write_string(&member.name, &mut key);
+    key.push(b':');
+    writer.member((&key, member), value, 0);
     out.append(&mut writer.out);
 }
 
@@ -227,13 +234,14 @@ impl Writer<'_> {
         self.out.push(b'{');
         let start = self.out.len();
         for (key, value) in tree.as_map().map(sorted_pairs).unwrap_or_default() {
-            match head.member(key) {
-                Some(member) => {
+            match head.position(key, 0) {
+                Some(at) => {
+                    let member = &head.members()[at];
                     self.in_root_metadata = top && is_object_metadata(member);
-                    self.member(member, value, start);
+                    self.member((head.member_key(at), member), value, start);
                 }
                 None => {
-                    self.key(key, start);
+                    self.map_key(key, start);
                     self.raw(value);
                 }
             }
@@ -252,24 +260,29 @@ impl Writer<'_> {
     fn object(&mut self, shape: &Shape, map: &Map) {
         let top = std::mem::take(&mut self.top);
         let in_root_metadata = std::mem::take(&mut self.in_root_metadata);
-        let pair_indexes = pair_indexes(shape, map);
-        let value = |at: usize| {
-            let pair = pair_indexes[at].checked_sub(1);
-            pair.map_or(&Tree::Null, |pair| &map.pairs()[usize::from(pair)].1)
-        };
+        let mut values = MemberValues::of(shape, map);
+        if in_root_metadata {
+            values.visit(shape.position(RESOURCE_VERSION, 0));
+            values.visit(shape.position(MANAGED_FIELDS, 0));
+        }
+        if top && shape.type_meta && shape.members().len() > FIRST_OF_BODY {
+            values.visit(Some(FIRST_OF_BODY));
+        }
         self.out.push(b'{');
         let start = self.out.len();
         if self.sorted {
-            for (at, member) in shape.members_by_name() {
-                self.object_member(member, value(at), start, in_root_metadata);
+            for (at, _) in shape.members_by_name().filter(|(at, _)| values.has(*at)) {
+                self.object_member((shape, at), values.at(at), start, in_root_metadata);
             }
         } else {
-            for (at, member) in shape.members().iter().enumerate() {
-                if top && shape.type_meta && at == 2 {
-                    self.mark_body(start);
+            while let Some(at) = values.next_index() {
+                if top {
+                    if shape.type_meta && at == FIRST_OF_BODY {
+                        self.mark_body(start);
+                    }
+                    self.in_root_metadata = is_object_metadata(&shape.members()[at]);
                 }
-                self.in_root_metadata = top && is_object_metadata(member);
-                self.object_member(member, value(at), start, in_root_metadata);
+                self.object_member((shape, at), values.at(at), start, in_root_metadata);
             }
         }
         if top {
@@ -278,15 +291,25 @@ impl Writer<'_> {
         self.out.push(b'}');
     }
 
-    fn object_member(&mut self, member: &Field, value: &Tree, start: usize, in_root_metadata: bool) {
-        match (in_root_metadata, member.name.as_str(), self.managed_fields) {
-            (true, RESOURCE_VERSION, _) => self.open_resource_version(start),
-            (true, MANAGED_FIELDS, Some(json)) => {
-                self.key(MANAGED_FIELDS, start);
-                self.out.extend_from_slice(json);
+    fn object_member(
+        &mut self,
+        (shape, at): (&Shape, usize),
+        value: &Tree,
+        start: usize,
+        in_root_metadata: bool,
+    ) {
+        let (key, member) = (shape.member_key(at), &shape.members()[at]);
+        if in_root_metadata {
+            match (member.name.as_str(), self.managed_fields) {
+                (RESOURCE_VERSION, _) => return self.open_resource_version(key, start),
+                (MANAGED_FIELDS, Some(json)) => {
+                    self.key(key, start);
+                    return self.out.extend_from_slice(json);
+                }
+                _ => {}
             }
-            _ => self.member(member, value, start),
         }
+        self.member((key, member), value, start);
     }
 
     /// Records where the body begins; the comma that the next member writes first is counted in.
@@ -298,21 +321,21 @@ impl Writer<'_> {
         };
     }
 
-    fn open_resource_version(&mut self, start: usize) {
-        self.key(RESOURCE_VERSION, start);
+    fn open_resource_version(&mut self, key: &[u8], start: usize) {
+        self.key(key, start);
         self.out.extend_from_slice(b"\"\"");
         self.resource_version_offset = Some(self.out.len() - 1);
     }
 
-    fn member(&mut self, member: &Field, value: &Tree, start: usize) {
+    fn member(&mut self, (key, member): (&[u8], &Field), value: &Tree, start: usize) {
         if is_set(member, value) && !self.is_dropped_empty(member, value) {
-            self.key(&member.name, start);
+            self.key(key, start);
             return self.field(member, value);
         }
         let Some(zero) = &member.zero else {
-            return self.write_unset_metadata(member, start);
+            return self.write_unset_metadata((key, member), start);
         };
-        self.key(&member.name, start);
+        self.key(key, start);
         match (member.shape(), zero) {
             (Some(shape), Tree::Map(empty)) if member.cardinality == Cardinality::One => {
                 self.object(shape, empty)
@@ -331,14 +354,23 @@ impl Writer<'_> {
     }
 
     /// Unset metadata is still written with its empty resourceVersion if the object is to be stored.
-    fn write_unset_metadata(&mut self, member: &Field, start: usize) {
+    fn write_unset_metadata(&mut self, (key, member): (&[u8], &Field), start: usize) {
         if self.in_root_metadata {
-            self.key(&member.name, start);
+            self.key(key, start);
             self.object(member.shape().expect("metadata has a shape"), &Map::default());
         }
     }
 
-    fn key(&mut self, name: &str, start: usize) {
+    /// Writes the key of a member, `"name":`.
+    fn key(&mut self, key: &[u8], start: usize) {
+        if self.out.len() > start {
+            self.out.push(b',');
+        }
+        self.out.extend_from_slice(key);
+    }
+
+    /// Writes a key of a map.
+    fn map_key(&mut self, name: &str, start: usize) {
         if self.out.len() > start {
             self.out.push(b',');
         }
@@ -370,7 +402,7 @@ impl Writer<'_> {
         self.out.push(b'{');
         let start = self.out.len();
         for (key, value) in sorted_pairs(map) {
-            self.key(key, start);
+            self.map_key(key, start);
             self.value(field_type, value);
         }
         self.out.push(b'}');
@@ -408,19 +440,6 @@ impl Writer<'_> {
 /// Whether a member of the root is its object metadata.
 fn is_object_metadata(member: &Field) -> bool {
     member.name == "metadata" && member.shape().is_some_and(|meta| meta.id == OBJECT_META)
-}
-
-/// For each member the index of its pair, counted from 1, or 0 if it has none. The last of duplicate pairs counts.
-fn pair_indexes(shape: &Shape, map: &Map) -> [u16; MAX_MEMBERS] {
-    let mut indexes = [0; MAX_MEMBERS];
-    let mut next = 0;
-    for (at, key) in map.keys().enumerate() {
-        if let Some(member) = shape.position(key, next) {
-            indexes[member] = at as u16 + 1;
-            next = member + 1;
-        }
-    }
-    indexes
 }
 
 /// The value of a member in canonical JSON: its own, or the field's `zero` if it is unset.

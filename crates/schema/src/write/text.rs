@@ -62,7 +62,7 @@ pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[start..]);
 }
 
-/// The bytes of the first blocks in which nothing may need an escape.
+/// The bytes of the first blocks in which nothing may need an escape, the last of which may be shorter.
 fn plain_blocks(bytes: &[u8]) -> usize {
     let may_need_escape = |byte: u8| {
         (byte < 0x20)
@@ -78,7 +78,13 @@ fn plain_blocks(bytes: &[u8]) -> usize {
             .iter()
             .fold(false, |found, byte| found | may_need_escape(*byte))
     };
-    bytes.chunks_exact(BLOCK_BYTES).take_while(is_plain).count() * BLOCK_BYTES
+    let plain = bytes.chunks_exact(BLOCK_BYTES).take_while(is_plain).count() * BLOCK_BYTES;
+    // The rest is a part of the last block, which overlaps with the one before.
+    let is_rest_short = plain < bytes.len() && plain + BLOCK_BYTES > bytes.len();
+    match bytes.last_chunk::<BLOCK_BYTES>() {
+        Some(last) if is_rest_short && is_plain(&last.as_slice()) => bytes.len(),
+        _ => plain,
+    }
 }
 
 /// Writes one escape and returns how many bytes it stands for.
