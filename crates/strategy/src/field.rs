@@ -48,6 +48,9 @@ enum ValueType<'a> {
     Field(&'a Field),
     /// One item of a list or map.
     Item(&'a Field),
+    /// The field of this name, of an object with this shape. It is looked up when the type is needed: most fields that
+    /// rules read are absent or scalars, and their type matters only to messages.
+    Member(&'a Shape, &'a str),
     /// Any JSON: raw JSON fields have no further type.
     Any,
 }
@@ -79,7 +82,7 @@ impl<'a> FieldRef<'a> {
     }
 
     /// A field of this object.
-    pub fn at(&self, name: &str) -> FieldRef<'a> {
+    pub fn at(&self, name: &'a str) -> FieldRef<'a> {
         self.step(name, self.errors.at(name))
     }
 
@@ -118,24 +121,28 @@ impl<'a> FieldRef<'a> {
         }
     }
 
-    fn step(&self, name: &str, errors: Errors) -> FieldRef<'a> {
+    fn step(&self, name: &'a str, errors: Errors) -> FieldRef<'a> {
+        let value = self.value.get(name).unwrap_or(&NULL);
         let value_type = match self.shape() {
             Some(shape) => {
-                let member = shape.member(name);
-                debug_assert!(member.is_some(), "{} has no field {name:?}", shape.id);
-                member.map_or(ValueType::Any, ValueType::Field)
+                debug_assert!(shape.member(name).is_some(), "{} has no field {name:?}", shape.id);
+                let member = ValueType::Member(shape, name);
+                match value {
+                    Tree::Map(_) | Tree::List(_) => member.resolved(),
+                    _ => member,
+                }
             }
             None => ValueType::Any,
         };
         Self {
-            value: self.value.get(name).unwrap_or(&NULL),
+            value,
             value_type,
             errors,
         }
     }
 
     fn item(&self, value: &'a Tree, errors: Errors) -> FieldRef<'a> {
-        let value_type = match self.value_type {
+        let value_type = match self.value_type.resolved() {
             ValueType::Field(field) => ValueType::Item(field),
             _ => ValueType::Any,
         };
@@ -148,11 +155,22 @@ impl<'a> FieldRef<'a> {
 
     /// The shape of this object, if it is known.
     pub fn shape(&self) -> Option<&'a Shape> {
-        match self.value_type {
+        match self.value_type.resolved() {
             ValueType::Shape(shape) => Some(shape),
             ValueType::Field(field) if field.cardinality == Cardinality::One => field.shape(),
             ValueType::Item(field) => field.shape(),
             _ => None,
+        }
+    }
+}
+
+impl ValueType<'_> {
+    /// The type, looked up if it has not been.
+    #[inline]
+    fn resolved(self) -> Self {
+        match self {
+            Self::Member(shape, name) => shape.member(name).map_or(Self::Any, Self::Field),
+            known => known,
         }
     }
 }
@@ -361,11 +379,11 @@ impl FieldRef<'_> {
 /// The value as error messages show it.
 impl serde::Serialize for FieldRef<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = match self.value_type {
+        let text = match self.value_type.resolved() {
             ValueType::Shape(shape) => go_dump::dump(shape, self.value),
             ValueType::Item(field) => go_dump::dump_item(field, self.value),
             ValueType::Field(field) => go_dump::dump_field(field, self.value),
-            ValueType::Any => go_dump::dump_raw(self.value),
+            ValueType::Any | ValueType::Member(..) => go_dump::dump_raw(self.value),
         };
         RawJson::new(text).serialize(serializer)
     }

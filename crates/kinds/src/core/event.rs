@@ -145,7 +145,7 @@ fn check_length(text: &FieldRef<'_>, max: usize) {
 }
 
 /// A field of an event of either version, by its `events.k8s.io/v1` name.
-fn field_of<'a>(event: &FieldRef<'a>, name: &str) -> FieldRef<'a> {
+fn field_of<'a>(event: &FieldRef<'a>, name: &'a str) -> FieldRef<'a> {
     let known = event.shape().is_some_and(|shape| shape.member(name).is_some());
     let renamed = RENAMED.iter().find(|(first, _)| !known && *first == name);
     event.at(renamed.map_or(name, |(_, later)| *later))

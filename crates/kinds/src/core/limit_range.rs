@@ -76,7 +76,7 @@ fn validate_type(kind: &FieldRef<'_>) {
 
 fn validate_limit(limit: &FieldRef<'_>, kind: &str) {
     let mut names = BTreeSet::new();
-    let mut check = |field: &str| {
+    let mut check = |field: &'static str| {
         for (name, amount) in limit.at(field).entries() {
             validate_name(kind, name, &amount);
             names.insert(name);
@@ -118,8 +118,8 @@ fn validate_name(kind: &str, text: &str, amount: &FieldRef<'_>) {
 
 /// Validates the values of one resource: min, default request, default and max must be in this order.
 fn validate_amounts(limit: &FieldRef<'_>, kind: &str, name: &str) {
-    let amount = |field: &str| limit.at(field).key(name);
-    let quantity_of = |field: &str| {
+    let amount = |field: &'static str| limit.at(field).key(name);
+    let quantity_of = |field: &'static str| {
         if kind == "Pod" {
             None
         } else {
@@ -128,7 +128,7 @@ fn validate_amounts(limit: &FieldRef<'_>, kind: &str, name: &str) {
     };
     let (min, max) = (amount(fields::MIN).quantity(), amount(fields::MAX).quantity());
     let (default, request) = (quantity_of(fields::DEFAULT), quantity_of(fields::DEFAULT_REQUEST));
-    let report = |field: &str, shown: Quantity, words: &str| {
+    let report = |field: &'static str, shown: Quantity, words: &str| {
         amount(field).invalid_as(shown.to_string(), words);
     };
     if let Some((min, max)) = out_of_order(min, max) {

@@ -133,7 +133,7 @@ pub(super) fn validate_shared(spec: &FieldRef<'_>, options: &ValidationOptions) 
     let Some(first) = versions.items().next() else {
         return;
     };
-    let shared = |field: &str, path: &str| {
+    let shared = |field: &'static str, path: &str| {
         let value = first.at(field).with_errors(spec.errors().at(path));
         is_shared(&versions, field).then_some(value)
     };

@@ -134,7 +134,7 @@ fn forbid_in_ephemeral(container: &FieldRef<'_>) {
     }
 }
 
-fn names<'a>(spec: &FieldRef<'a>, lists: &[&str]) -> BTreeSet<&'a str> {
+fn names<'a>(spec: &FieldRef<'a>, lists: &[&'a str]) -> BTreeSet<&'a str> {
     let containers = lists.iter().flat_map(|list| spec.at(list).items());
     containers
         .map(|container| container.at(fields::NAME).str())

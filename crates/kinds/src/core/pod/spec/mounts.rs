@@ -38,7 +38,7 @@ struct NamedPaths<'a> {
 }
 
 /// Of two items with the same name the last one counts.
-fn by_name<'a>(list: &FieldRef<'a>, path: &str) -> NamedPaths<'a> {
+fn by_name<'a>(list: &FieldRef<'a>, path: &'a str) -> NamedPaths<'a> {
     let items = list.items();
     let items: BTreeMap<&str, &str> = items
         .map(|item| (item.at(fields::NAME).str(), item.at(path).str()))
