@@ -4,10 +4,14 @@
 //! prints in that format's canonical form, in which equal amounts have equal texts:
 //! <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>.
 
+mod whole_number;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, Neg, Sub};
 use std::str::FromStr;
+
+use whole_number::WholeNumber;
 
 /// An amount, exact to 10^-9, with the suffix format it was parsed from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -216,6 +220,9 @@ impl FromStr for Quantity {
     type Err = ParseQuantityError;
 
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        if let Some(whole) = WholeNumber::parse(text) {
+            return Ok(whole.quantity());
+        }
         let (negative, number, suffix) = split(text)?;
         let (digits, decimals) = digits(number);
         let (format, exponent, factor) = scale(suffix)?;
@@ -230,6 +237,12 @@ impl FromStr for Quantity {
 }
 
 // === Canonical text ===
+
+/// Whether a text is obviously in Kubernetes' canonical form: a whole number with the largest suffix. Other texts may be in
+/// it, too.
+pub fn is_obviously_canonical(text: &str) -> bool {
+    WholeNumber::parse(text).is_some_and(WholeNumber::is_canonical)
+}
 
 /// The text of a quantity in the API, in Kubernetes' canonical form. The text itself is kept if Kubernetes' quick check of
 /// the number finds it canonical, with a sign or leading zeros it may have.
@@ -385,6 +398,40 @@ mod tests {
     #[track_caller]
     fn check_error(text: &str, why: ParseQuantityError) {
         assert_eq!(text.parse::<Quantity>().unwrap_err(), why, "{text:?}");
+    }
+
+    #[test]
+    fn a_text_that_is_obviously_canonical_is_its_own_canonical_text() {
+        let numbers = [
+            "0",
+            "1",
+            "8",
+            "100",
+            "007",
+            "999",
+            "1000",
+            "1023",
+            "1024",
+            "2048",
+            "999999999999999",
+        ];
+        let suffixes = ["", "m", "k", "M", "G", "Ki", "Mi", "Gi", "Ti"];
+        for text in numbers
+            .iter()
+            .flat_map(|number| suffixes.map(|suffix| format!("{number}{suffix}")))
+        {
+            let canonical = [
+                canonical_text(&text).unwrap(),
+                canonical_text_in_list(&text).unwrap(),
+            ];
+            let is_same = canonical.iter().all(|canonical| *canonical == text);
+            assert!(is_same || !is_obviously_canonical(&text), "{text}: {canonical:?}");
+            let general: Quantity = format!("+{text}").parse().unwrap();
+            let quick: Quantity = text.parse().unwrap();
+            assert_eq!((quick, quick.format()), (general, general.format()), "{text}");
+        }
+        assert!(is_obviously_canonical("128Mi") && is_obviously_canonical("100m"));
+        assert!(!is_obviously_canonical("1024Mi") && !is_obviously_canonical("1000m"));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! empty list or map that may be omitted is omitted, a quantity has its canonical text, and a field with a constant
 //! default has a value. In normal form, two objects that mean the same are equal.
 
-use setpoint_api::quantity::{ParseQuantityError, canonical_text, canonical_text_in_list};
+use setpoint_api::quantity::{
+    ParseQuantityError, canonical_text, canonical_text_in_list, is_obviously_canonical,
+};
 use setpoint_schema::shape::{Cardinality, Field, FieldType};
 use setpoint_schema::{Map, Shape, Tree};
 
@@ -58,7 +60,7 @@ pub fn normalise(shape: &Shape, tree: &mut Tree) -> Result<(), InvalidObject> {
     if !in_order {
         let last = shape.members().len();
         map.pairs_mut()
-            .sort_by_key(|(name, _)| shape.position(name, 0).unwrap_or(last));
+            .sort_by_cached_key(|(name, _)| shape.position(name, 0).unwrap_or(last));
     }
     problem.map_or(Ok(()), Err)
 }
@@ -71,7 +73,7 @@ fn is_off(field: &Field) -> bool {
 /// Sets constant defaults. Returns whether there were none to set.
 fn set_defaults(shape: &Shape, map: &mut Map) -> bool {
     let mut filled = false;
-    for field in shape.members() {
+    for field in shape.defaulted_members() {
         if let Some(default) = &field.default
             && map.get(&field.name).is_none_or(Tree::is_null)
         {
@@ -116,6 +118,7 @@ fn quantity(
     canonical: fn(&str) -> Result<String, ParseQuantityError>,
 ) -> Result<(), InvalidObject> {
     let text = match value {
+        Tree::Str(text) if is_obviously_canonical(text) => return Ok(()),
         Tree::Str(text) => text.clone(),
         Tree::Int(number) => compact_str::format_compact!("{number}"),
         Tree::Float(number) => compact_str::format_compact!("{number}"),
