@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::collections::HashSet;
 
-use setpoint_schema::{Tree, fields, prune};
+use setpoint_schema::{Map, Tree, fields, prune};
 use setpoint_strategy::FieldRef;
 
 use super::spec::{self, tolerations};
@@ -91,9 +91,17 @@ pub(super) fn validate_update(annotations: &FieldRef<'_>, old: &FieldRef<'_>) {
     }
 }
 
+/// Whether any annotation sets a seccomp or an AppArmor profile.
+pub(super) fn have_profiles(annotations: &Map) -> bool {
+    let is_seccomp = |key: &str| key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER);
+    annotations
+        .keys()
+        .any(|key| is_seccomp(key) || key.starts_with(APP_ARMOR))
+}
+
 /// Reports fields that contradict the annotations they replaced.
 pub(super) fn validate_match(annotations: &FieldRef<'_>, spec: &FieldRef<'_>) {
-    if annotations.is_empty() {
+    if !annotations.map().is_some_and(have_profiles) {
         return;
     }
     let of_pod = spec.at(fields::SECURITY_CONTEXT);

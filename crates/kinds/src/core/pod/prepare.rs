@@ -38,6 +38,10 @@ fn gated_condition() -> Tree {
 /// Resolves `matchLabelKeys` and `mismatchLabelKeys` to the pod's own label values, so that the scheduler needs only
 /// the selectors.
 pub(super) fn merge_label_keys(pod: &mut Tree) {
+    let has = |field: &str| pod.at(&[fields::SPEC, field]).is_some();
+    if !has(fields::AFFINITY) && !has(fields::TOPOLOGY_SPREAD_CONSTRAINTS) {
+        return;
+    }
     let Some(labels) = meta::find(pod, fields::LABELS).cloned() else {
         return;
     };
@@ -90,7 +94,10 @@ pub(super) fn copy_app_armor_annotations(pod: &mut Tree) {
     if pod.str_at(&[fields::SPEC, fields::OS, fields::NAME]) == Some("windows") {
         return;
     }
-    let Some(pod_annotations) = meta::find(pod, fields::ANNOTATIONS).cloned() else {
+    let Some(pod_annotations) = meta::find(pod, fields::ANNOTATIONS)
+        .filter(|annotations| annotations.as_map().is_some_and(annotations::have_profiles))
+        .cloned()
+    else {
         return;
     };
     let of_pod = pod

@@ -109,11 +109,13 @@ impl Warnings {
             }
         }
         let nodes = spec.at(fields::AFFINITY).at(fields::NODE_AFFINITY);
-        for term in nodes.at(REQUIRED).at(fields::NODE_SELECTOR_TERMS).items() {
-            self.of_term(&term, false);
-        }
-        for term in nodes.at(PREFERRED).items() {
-            self.of_term(&term.at(fields::PREFERENCE), true);
+        if nodes.is_set() {
+            for term in nodes.at(REQUIRED).at(fields::NODE_SELECTOR_TERMS).items() {
+                self.of_term(&term, false);
+            }
+            for term in nodes.at(PREFERRED).items() {
+                self.of_term(&term.at(fields::PREFERENCE), true);
+            }
         }
         for constraint in spec.at(fields::TOPOLOGY_SPREAD_CONSTRAINTS).items() {
             let key = constraint.at(fields::TOPOLOGY_KEY);
@@ -150,6 +152,9 @@ impl Warnings {
     }
 
     fn of_pod_affinity(&mut self, affinity: &FieldRef<'_>) {
+        if !affinity.is_set() {
+            return;
+        }
         for kind in [fields::POD_AFFINITY, fields::POD_ANTI_AFFINITY] {
             let affinity = affinity.at(kind);
             for term in affinity.at(REQUIRED).items() {
@@ -192,6 +197,7 @@ impl Warnings {
 
     fn of_containers(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
         let annotations = metadata.at(fields::ANNOTATIONS);
+        let has_profiles = annotations.map().is_some_and(annotations::have_profiles);
         let of_pod = annotations.key(annotations::SECCOMP_OF_POD);
         if of_pod.is_set()
             && !spec
@@ -202,8 +208,10 @@ impl Warnings {
             self.add(&of_pod, DEPRECATED_SECCOMP);
         }
         for container in spec::all_containers(spec) {
-            self.of_container_seccomp(&annotations, &container);
-            if template {
+            if has_profiles {
+                self.of_container_seccomp(&annotations, &container);
+            }
+            if has_profiles && template {
                 self.of_container_app_armor(&annotations, spec, &container, true);
             }
             let resources = container.at(fields::RESOURCES);
@@ -217,9 +225,6 @@ impl Warnings {
     }
 
     fn of_container_seccomp(&mut self, pod_annotations: &FieldRef<'_>, container: &FieldRef<'_>) {
-        if pod_annotations.is_empty() {
-            return;
-        }
         let name = container.at(fields::NAME).str();
         let annotation = pod_annotations.key(&format!("{}{name}", annotations::SECCOMP_OF_CONTAINER));
         let profile = container.at(fields::SECURITY_CONTEXT).at(fields::SECCOMP_PROFILE);
@@ -229,13 +234,14 @@ impl Warnings {
     }
 
     fn of_app_armor(&mut self, metadata: &FieldRef<'_>, spec: &FieldRef<'_>, template: bool) {
-        if metadata.at(fields::ANNOTATIONS).is_empty()
+        let pod_annotations = metadata.at(fields::ANNOTATIONS);
+        if !pod_annotations.map().is_some_and(annotations::have_profiles)
             || spec.at(fields::OS).at(fields::NAME).str() == "windows"
         {
             return;
         }
         for container in spec::all_containers(spec) {
-            self.of_container_app_armor(&metadata.at(fields::ANNOTATIONS), spec, &container, template);
+            self.of_container_app_armor(&pod_annotations, spec, &container, template);
         }
     }
 

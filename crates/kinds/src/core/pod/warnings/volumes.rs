@@ -71,6 +71,9 @@ impl Warnings {
                     self.0.push(format!("{path}: {why}"));
                 }
             }
+            if !is_set(fields::EPHEMERAL) {
+                continue;
+            }
             let template = volume.at(fields::EPHEMERAL).at(fields::VOLUME_CLAIM_TEMPLATE);
             let resources = template.at(fields::SPEC).at(fields::RESOURCES);
             for list in [fields::REQUESTS, fields::LIMITS] {
