@@ -70,6 +70,13 @@ pub fn with_managed_fields(object: &Tree, managed_fields: &[u8]) -> Result<Tree,
     Ok(object)
 }
 
+/// Removes fields of the metadata.
+pub fn clear_all(object: &mut Tree, removed: &[&str]) {
+    if let Some(metadata) = object.get_mut(fields::METADATA).and_then(Tree::as_map_mut) {
+        metadata.retain(|field, _| !removed.contains(&field));
+    }
+}
+
 /// Copies a field of the metadata from another object.
 pub fn copy(object: &mut Tree, other: &Tree, field: &str) {
     match find(other, field) {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use setpoint_api::call::Body;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{ApiVerb, Key, Payload, Response, Status, Stored};
-use setpoint_schema::{CanonicalJson, Tree};
+use setpoint_schema::{CanonicalJson, Tree, fields};
 use setpoint_strategy::meta;
 
 use super::apply::AppliedConfiguration;
@@ -186,23 +186,30 @@ fn require_create_allowed(context: &RequestContext<'_>, object: &Tree) -> Result
 
 /// Clears the fields that only the server may set, before admission sees the object. Admission may set them again.
 pub(crate) fn clear_system_fields(object: &mut Tree) {
-    for field in [
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "selfLink",
-        "uid",
-    ] {
-        meta::clear(object, field);
-    }
+    meta::clear_all(
+        object,
+        &[
+            fields::CREATION_TIMESTAMP,
+            fields::DELETION_GRACE_PERIOD_SECONDS,
+            fields::DELETION_TIMESTAMP,
+            fields::SELF_LINK,
+            fields::UID,
+        ],
+    );
 }
 
 /// Sets the fields of a new object that only the server may set.
 pub(crate) fn set_system_fields(context: &RequestContext<'_>, object: &mut Tree) {
     clear_system_fields(object);
     meta::clear(object, "resourceVersion");
-    meta::set(object, "uid", uuid::Uuid::new_v4().to_string());
+    meta::set(object, "uid", random_uid());
     meta::set(object, "creationTimestamp", meta::timestamp(context.facts.now));
+}
+
+/// A random UID. The generator of the thread is seeded by the kernel, which is not asked again for each object.
+fn random_uid() -> String {
+    let random = uuid::Builder::from_random_bytes(rand::random());
+    random.into_uuid().to_string()
 }
 
 /// The resource version in a new object. Text that is not a number is ignored.
