@@ -12,7 +12,7 @@
 #![allow(clippy::print_stdout, reason = "a measurement is printed")]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use setpoint_admission::{Chain, Config};
@@ -20,6 +20,8 @@ use setpoint_api::options::WriteOptions;
 use setpoint_api::{Clock, Gvr, Payload, Request, Serve, SystemClock, Target, User, Verb};
 use setpoint_registry::{Registry, WatchCaches};
 use setpoint_store::Store;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
@@ -46,7 +48,8 @@ fn main() {
 }
 
 async fn run(resource: &str, creates: usize) {
-    let registry = start().await;
+    let mut running = JoinSet::new();
+    let registry = start(&mut running).await;
     let object = match resource {
         "pods" => pod(),
         "configmaps" => config_map(),
@@ -63,7 +66,7 @@ async fn run(resource: &str, creates: usize) {
     println!("{each:8.2} us  create {resource}");
 }
 
-async fn start() -> Arc<Registry> {
+async fn start(running: &mut JoinSet<()>) -> Arc<Registry> {
     let clock = Arc::new(SystemClock::new());
     let times = clock.clone();
     let kinds = setpoint_kinds::builtin();
@@ -79,7 +82,7 @@ async fn start() -> Arc<Registry> {
         allow_privileged: false,
     });
     let runner = registry.clone();
-    tokio::spawn(async move { runner.run(CancellationToken::new()).await });
+    running.spawn(async move { runner.run(CancellationToken::new()).await.unwrap() });
     registry.started().await;
     registry
 }
