@@ -65,6 +65,6 @@ impl WholeNumber {
             Format::BinarySi => 1024,
             _ => 1000,
         };
-        !self.has_leading_zero && self.number % step != 0 && self.nanos() <= MAX_NANOS
+        !self.has_leading_zero && !self.number.is_multiple_of(step) && self.nanos() <= MAX_NANOS
     }
 }

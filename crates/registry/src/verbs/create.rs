@@ -206,7 +206,7 @@ pub(crate) fn set_system_fields(context: &RequestContext<'_>, object: &mut Tree)
     meta::set(object, "creationTimestamp", meta::timestamp(context.facts.now));
 }
 
-/// A random UID. The generator of the thread is seeded by the kernel, which is not asked again for each object.
+/// A random UID, of the generator of the thread: the kernel seeds it, and is not called for each object.
 fn random_uid() -> String {
     let random = uuid::Builder::from_random_bytes(rand::random());
     random.into_uuid().to_string()
