@@ -25,7 +25,7 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<([u8; N], [u8; N])> {
 
 /// A hash of the first and the last eight bytes, which distinguish nearly all names within a type.
 #[inline]
-pub(crate) fn hash(name: &str) -> usize {
+pub(crate) fn hash(name: &str) -> u32 {
     let bytes = name.as_bytes();
     let (first, last) = match bytes.len() {
         8.. => words::<8>(bytes).map_or((0, 0), |(first, last)| {
@@ -37,7 +37,7 @@ pub(crate) fn hash(name: &str) -> usize {
         _ => (bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
     };
     let mixed = (first ^ last.rotate_left(23)).wrapping_add(bytes.len() as u64);
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 #[cfg(test)]

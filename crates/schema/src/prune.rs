@@ -93,8 +93,8 @@ impl Walk {
 
     fn object(&mut self, shape: &Shape, map: &mut Map, path: &Path<'_>) {
         let (mut seen, mut next, mut has_duplicates, mut unset) = (0u128, 0, false, false);
-        for (key, value) in map.iter_mut() {
-            let Some(at) = shape.position(key, next) else {
+        for (key, value) in map.slots_mut() {
+            let Some(at) = shape.position_of(key, next) else {
                 self.report(StrictError::Unknown, path, key);
                 *value = Tree::Null;
                 unset = true;

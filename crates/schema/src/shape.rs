@@ -14,7 +14,7 @@ use compact_str::CompactString;
 
 use crate::name;
 use crate::pack::{Pack, TypeId};
-use crate::tree::Tree;
+use crate::tree::{Key, Tree};
 
 pub(crate) use layout::Layout;
 pub use proto::ProtoField;
@@ -217,6 +217,15 @@ impl Shape {
 
     /// The index of a member in [`Shape::members`]. `guess` is tried first: keys mostly come in order.
     pub fn position(&self, name: &str, guess: usize) -> Option<usize> {
+        self.position_hashed(name, name::hash(name), guess)
+    }
+
+    /// As [`Shape::position`], of a key whose hash is known.
+    pub(crate) fn position_of(&self, key: &Key, guess: usize) -> Option<usize> {
+        self.position_hashed(key, key.hash(), guess)
+    }
+
+    fn position_hashed(&self, name: &str, hash: u32, guess: usize) -> Option<usize> {
         let members = &self.layout.members;
         if members
             .get(guess)
@@ -224,13 +233,17 @@ impl Shape {
         {
             return Some(guess);
         }
-        self.find(name)
+        self.find_hashed(name, hash)
     }
 
     fn find(&self, name: &str) -> Option<usize> {
+        self.find_hashed(name, name::hash(name))
+    }
+
+    fn find_hashed(&self, name: &str, hash: u32) -> Option<usize> {
         let members = &self.layout.members;
         let is_it = |at: usize| name::is_same(&members[at].name, name);
-        self.layout.index.find(name, is_it)
+        self.layout.index.find(hash, is_it)
     }
 
     /// The members sorted by name, each with its index in [`Shape::members`].

@@ -7,10 +7,12 @@
 mod de;
 mod equal;
 mod hash;
+mod key;
 mod map;
 mod ser;
 
 pub use de::from_tree;
+pub use key::Key;
 pub use map::Map;
 pub use ser::to_tree;
 

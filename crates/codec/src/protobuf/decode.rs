@@ -167,7 +167,10 @@ impl Message<'_> {
                 _ => reader.skip(tag.wire)?,
             }
         }
-        self.unsorted |= map.pairs().last().is_some_and(|(last, _)| *last >= key);
+        self.unsorted |= map
+            .pairs()
+            .last()
+            .is_some_and(|(last, _)| last.as_str() >= key.as_str());
         map.push(key, value);
         Ok(())
     }

@@ -113,7 +113,7 @@ fn entries(buffer: &mut ReverseBuffer, number: u32, of: &FieldType, map: &Map) {
     let pairs = map.pairs();
     if pairs.is_sorted_by(|left, right| left.0 < right.0) {
         let pairs = pairs.iter().rev();
-        return pairs.for_each(|(key, value)| entry(buffer, number, of, (key, value)));
+        return pairs.for_each(|(key, value)| entry(buffer, number, of, (key.as_str(), value)));
     }
     let mut pairs: Vec<_> = map.iter().collect();
     pairs.sort_by(|left, right| right.0.cmp(left.0));

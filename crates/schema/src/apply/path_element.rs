@@ -179,7 +179,8 @@ pub(super) fn order(left: &Tree, right: &Tree) -> Ordering {
 }
 
 fn sorted(map: &crate::tree::Map) -> Vec<(CompactString, Tree)> {
-    let mut pairs = map.pairs().to_vec();
+    let pairs = map.iter().map(|(key, value)| (key.into(), value.clone()));
+    let mut pairs: Vec<(CompactString, Tree)> = pairs.collect();
     pairs.sort_by(|left, right| left.0.cmp(&right.0));
     pairs
 }

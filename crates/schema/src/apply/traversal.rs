@@ -155,13 +155,13 @@ pub(super) fn to_canonical(node: SchemaNode<'_>, value: &Tree) -> Tree {
                     to_canonical(SchemaNode::of_field(field), value),
                 )
             });
-            let unknown = map.pairs().iter().filter(|(key, _)| shape.member(key).is_none());
-            declared.chain(unknown.cloned()).collect::<Map>().into()
+            let unknown = map.iter().filter(|(key, _)| shape.member(key).is_none());
+            let unknown = unknown.map(|(key, value)| (key.into(), value.clone()));
+            declared.chain(unknown).collect::<Map>().into()
         }
         (NodeKind::Map(field), Tree::Map(map)) => {
-            let values = map.pairs().iter();
-            let values =
-                values.map(|(key, value)| (key.clone(), to_canonical(SchemaNode::of_element(field), value)));
+            let values = map.iter();
+            let values = values.map(|(key, value)| (key, to_canonical(SchemaNode::of_element(field), value)));
             values.collect::<Map>().into()
         }
         (NodeKind::List(field), Tree::List(items)) => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::tree::{Map, Tree};
+use crate::tree::{Key, Map, Tree};
 
 /// Maps above this size are checked for repeated keys by hashing.
 const LARGE_MAP_PAIRS: usize = 16;
@@ -65,6 +65,6 @@ pub(super) fn copy_without_nulls(value: &Tree) -> Tree {
     }
 }
 
-fn pair(pair: &(compact_str::CompactString, Tree)) -> (&str, &Tree) {
+fn pair(pair: &(Key, Tree)) -> (&str, &Tree) {
     (&pair.0, &pair.1)
 }

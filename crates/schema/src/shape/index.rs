@@ -18,7 +18,7 @@ impl Index {
         let mut slots = vec![0; (2 * names.len()).next_power_of_two()];
         let last = slots.len() - 1;
         for (at, name) in names.enumerate() {
-            let mut slot = hash(name) & last;
+            let mut slot = hash(name) as usize & last;
             while slots[slot] != 0 {
                 slot = (slot + 1) & last;
             }
@@ -29,10 +29,10 @@ impl Index {
         }
     }
 
-    /// The index of the member with the name; `is_it` compares the name at an index.
-    pub(super) fn find(&self, name: &str, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The index of the member whose name has this hash; `is_it` compares the name at an index.
+    pub(super) fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let last = self.slots.len().checked_sub(1)?;
-        let mut slot = hash(name) & last;
+        let mut slot = hash as usize & last;
         loop {
             let at = usize::from(self.slots[slot]).checked_sub(1)?;
             if is_it(at) {
@@ -51,9 +51,9 @@ mod tests {
     fn check(names: &[&str]) {
         let index = Index::of(names.iter().copied());
         for (at, name) in names.iter().enumerate() {
-            assert_eq!(index.find(name, |found| names[found] == *name), Some(at));
+            assert_eq!(index.find(hash(name), |found| names[found] == *name), Some(at));
         }
-        assert_eq!(index.find("absent", |found| names[found] == "absent"), None);
+        assert_eq!(index.find(hash("absent"), |found| names[found] == "absent"), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Semantic equality of trees.
 
+use compact_str::CompactString;
+
 use super::{Map, Tree};
 
 impl Tree {
@@ -43,7 +45,9 @@ impl Tree {
         match self {
             Tree::Map(map) => {
                 let pairs = map.pairs().iter();
-                let mut pairs: Vec<_> = pairs.map(|(key, value)| (key.clone(), value.sorted())).collect();
+                let mut pairs: Vec<_> = pairs
+                    .map(|(key, value)| (CompactString::from(key.as_str()), value.sorted()))
+                    .collect();
                 pairs.sort_by(|left, right| left.0.cmp(&right.0));
                 pairs.into_iter().collect::<Map>().into()
             }

@@ -1,7 +1,7 @@
 //! The map of a tree: key-value pairs in input order.
 //!
-//! Lookups scan. Objects of this API have a few dozen keys at most where it matters, and a scan over neighbouring
-//! pairs beats hashing there. A map with many pairs is indexed by key once it is looked up often, so that the time of a
+//! Lookups scan the hashes of the keys. Objects of this API have a few dozen keys at most where it matters, and a scan over
+//! neighbouring pairs beats a table there. A map with many pairs is indexed by key once it is looked up often, so that the time of a
 //! request does not grow with the square of a map that the client sent. Parsing may leave the same key twice, so that
 //! strict decoding can report it; every lookup here returns the last pair with a key, since that is the one that counts.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use compact_str::CompactString;
 
-use super::Tree;
+use super::{Key, Tree};
 use crate::name;
 
 /// A map with more pairs may be indexed.
@@ -22,7 +22,7 @@ const INDEXED_PAIRS: usize = 128;
 const SCANS_BEFORE_INDEX: u32 = 32;
 
 /// A key and its value.
-type Pair = (CompactString, Tree);
+type Pair = (Key, Tree);
 
 /// Key-value pairs in input order, possibly with duplicate keys.
 #[derive(Clone, Default)]
@@ -49,7 +49,9 @@ struct IndexedPairs {
 
 impl Map {
     pub fn with_capacity(capacity: usize) -> Self {
-        Map::from(Vec::with_capacity(capacity))
+        Map {
+            pairs: Pairs::from(Vec::with_capacity(capacity)),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -75,7 +77,7 @@ impl Map {
 
     /// Sets a key, keeping its position if it has one, and returns the old value.
     pub fn insert(&mut self, key: impl Into<CompactString>, value: impl Into<Tree>) -> Option<Tree> {
-        let (key, value) = (key.into(), value.into());
+        let (key, value): (CompactString, Tree) = (key.into(), value.into());
         match self.get_mut(&key) {
             Some(old) => Some(std::mem::replace(old, value)),
             None => {
@@ -97,7 +99,7 @@ impl Map {
             self.become_indexed();
         }
         match &mut self.pairs {
-            Pairs::Few(pairs) => &mut pairs.push_mut((key, Tree::Null)).1,
+            Pairs::Few(pairs) => &mut pairs.push_mut((key.into(), Tree::Null)).1,
             Pairs::Many(many) => many.push_null(key),
         }
     }
@@ -113,8 +115,8 @@ impl Map {
         let last = self.position(key)?;
         let pairs = self.pairs_mut();
         let value = pairs.remove(last).1;
-        if pairs[..last].iter().any(|(name, _)| name == key) {
-            pairs.retain(|(name, _)| name != key);
+        if pairs[..last].iter().any(|(name, _)| *name == *key) {
+            pairs.retain(|(name, _)| *name != *key);
         }
         Some(value)
     }
@@ -178,7 +180,7 @@ impl Map {
 
     /// The pairs, whose keys and positions the caller keeps.
     #[inline]
-    fn slots_mut(&mut self) -> &mut [Pair] {
+    pub(crate) fn slots_mut(&mut self) -> &mut [Pair] {
         match &mut self.pairs {
             Pairs::Few(pairs) => pairs,
             Pairs::Many(many) => &mut many.pairs,
@@ -197,7 +199,8 @@ impl Map {
 
 #[inline]
 fn scan(pairs: &[Pair], key: &str) -> Option<usize> {
-    pairs.iter().rposition(|(name, _)| name::is_same(name, key))
+    let hash = name::hash(key);
+    pairs.iter().rposition(|(name, _)| name.is(key, hash))
 }
 
 // === impl IndexedPairs ===
@@ -208,7 +211,7 @@ impl IndexedPairs {
         if let Some(positions) = self.positions.get_mut() {
             positions.insert(key.clone(), self.pairs.len());
         }
-        &mut self.pairs.push_mut((key, Tree::Null)).1
+        &mut self.pairs.push_mut((key.into(), Tree::Null)).1
     }
 
     #[cold]
@@ -221,7 +224,8 @@ impl IndexedPairs {
         }
         let positions = self.positions.get_or_init(|| {
             let pairs = self.pairs.iter().enumerate();
-            pairs.map(|(at, (key, _))| (key.clone(), at)).collect()
+            let indexes = pairs.map(|(at, (key, _))| (CompactString::from(key.as_str()), at));
+            indexes.collect()
         });
         positions.get(key).copied()
     }
@@ -257,32 +261,32 @@ impl From<Vec<Pair>> for Pairs {
     }
 }
 
-impl From<Vec<Pair>> for Map {
-    fn from(pairs: Vec<Pair>) -> Self {
-        Map {
-            pairs: Pairs::from(pairs),
-        }
+impl From<Vec<(CompactString, Tree)>> for Map {
+    fn from(pairs: Vec<(CompactString, Tree)>) -> Self {
+        pairs.into_iter().collect()
     }
 }
 
 impl<K: Into<CompactString>, V: Into<Tree>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let pairs = pairs.into_iter();
-        let pairs: Vec<Pair> = pairs.map(|(key, value)| (key.into(), value.into())).collect();
-        Map::from(pairs)
+        let pairs = pairs.map(|(key, value)| (Key::from(key.into()), value.into()));
+        Map {
+            pairs: Pairs::from(pairs.collect::<Vec<Pair>>()),
+        }
     }
 }
 
 impl IntoIterator for Map {
-    type Item = Pair;
-    type IntoIter = std::vec::IntoIter<Pair>;
+    type Item = (CompactString, Tree);
+    type IntoIter = std::iter::Map<std::vec::IntoIter<Pair>, fn(Pair) -> (CompactString, Tree)>;
 
     fn into_iter(self) -> Self::IntoIter {
         let pairs = match self.pairs {
             Pairs::Few(pairs) => pairs,
             Pairs::Many(many) => many.pairs,
         };
-        pairs.into_iter()
+        pairs.into_iter().map(|(key, value)| (key.into(), value))
     }
 }
 

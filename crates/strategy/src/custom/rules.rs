@@ -347,7 +347,9 @@ fn drop_duplicate_keys(map: &mut Map, path: &str, found: &mut Vec<StrictError>) 
         return;
     }
     let pairs = map.pairs().iter().enumerate();
-    let last: HashMap<CompactString, usize> = pairs.map(|(at, (key, _))| (key.clone(), at)).collect();
+    let last: HashMap<CompactString, usize> = pairs
+        .map(|(at, (key, _))| (CompactString::from(key.as_str()), at))
+        .collect();
     let (mut at, mut reported) = (0, HashSet::new());
     map.retain(|key, _| {
         let is_last = last.get(key) == Some(&at);

@@ -203,7 +203,7 @@ fn rename(shape: &Shape, tree: &mut Tree) {
         let Some(field) = { known }.find(|field| field.name.eq_ignore_ascii_case(name)) else {
             continue;
         };
-        name.clone_from(&field.name);
+        *name = field.name.clone().into();
         let Some(inner) = field.shape() else { continue };
         match value {
             Tree::List(items) => items.iter_mut().for_each(|item| rename(inner, item)),
