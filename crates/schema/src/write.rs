@@ -11,7 +11,7 @@ mod text;
 use crate::shape::{Cardinality, Field, FieldType, Shape};
 use crate::time::{self, Precision};
 use crate::tree::{Map, Tree};
-use members::MemberValues;
+pub(crate) use members::{MemberValues, next_by_name};
 
 #[cfg(test)]
 pub(crate) use members::MAX_MEMBERS;

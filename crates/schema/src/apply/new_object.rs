@@ -18,13 +18,15 @@ use super::traversal::{ReadMode, same, sorted};
 use super::update::{FieldManager, UNMANAGED_FIELDS};
 use crate::shape::{Field, ListType, Shape};
 use crate::tree::{Map, Tree};
-use crate::write::{canonical_value, is_set, write_escaped, write_string, write_tree};
+use crate::write::{
+    MemberValues, canonical_value, is_set, next_by_name, write_escaped, write_string, write_tree,
+};
 
 /// Initial capacity, enough for most objects.
 const INITIAL_CAPACITY_BYTES: usize = 4 << 10;
 
-/// Most structs have no more fields that are set.
-const INLINE_FIELDS: usize = 16;
+/// Most lists have no more items.
+const INLINE_ITEMS: usize = 8;
 
 /// The `managedFields` of a new object without managers, in canonical JSON: the manager owns every field. `None` if it owns
 /// nothing.
@@ -35,10 +37,10 @@ pub fn managed_fields_of_new(object: &Tree, shape: &Shape, manager: &FieldManage
     };
     writer.open_entry(manager);
     let start = writer.out.len();
-    let unowned = Unowned {
+    let unowned = UnownedPaths {
         reset: Some(manager.reset),
         unmanaged: Some(&UNMANAGED_FIELDS),
-        ..Unowned::default()
+        ..UnownedPaths::default()
     };
     if let Tree::Map(map) = object {
         writer.changed_members(shape, map, unowned);
@@ -52,7 +54,7 @@ pub fn managed_fields_of_new(object: &Tree, shape: &Shape, manager: &FieldManage
 
 /// The paths below one path that no manager owns.
 #[derive(Clone, Copy, Default)]
-struct Unowned<'a> {
+struct UnownedPaths<'a> {
     /// The path itself and everything below.
     whole: bool,
     /// The path itself.
@@ -76,10 +78,13 @@ struct FieldsWriter {
     element: Vec<u8>,
 }
 
-// === impl Unowned ===
+// === impl UnownedPaths ===
 
-impl<'a> Unowned<'a> {
+impl<'a> UnownedPaths<'a> {
     fn at(self, field: &str) -> Self {
+        if self.reset.is_none() && self.unmanaged.is_none() {
+            return Self::default();
+        }
         let at = |set: Option<&'a FieldSet>| set.and_then(|set| set.at_field(field));
         let (reset, unmanaged) = (at(self.reset), at(self.unmanaged));
         let is_member = |node: Option<&FieldSetNode>| node.is_some_and(|node| node.member);
@@ -122,30 +127,27 @@ impl FieldsWriter {
     }
 
     /// The members of a struct that the canonical JSON of a new object has, too: those with another value are owned.
-    fn changed_members(&mut self, shape: &Shape, map: &Map, unowned: Unowned<'_>) {
-        for (field, value) in members(shape, map) {
-            let node = SchemaNode::of_field(field);
-            match &field.zero {
-                Some(zero) if !shape.literal => self.changed_field(field, node, (zero, value), unowned),
-                _ => self.added_field(&field.name, node, value, unowned),
-            }
-        }
+    fn changed_members(&mut self, shape: &Shape, map: &Map, unowned: UnownedPaths<'_>) {
+        for_each_member(shape, map, |at, value| match &shape.members()[at].zero {
+            Some(zero) if !shape.literal => self.changed_member((shape, at), (zero, value), unowned),
+            _ => self.added_member((shape, at), value, unowned),
+        });
     }
 
     /// A field that an empty object has with the value `zero`.
-    fn changed_field(
+    fn changed_member(
         &mut self,
-        field: &Field,
-        schema: SchemaNode<'_>,
+        (shape, at): (&Shape, usize),
         (zero, value): (&Tree, &Tree),
-        unowned: Unowned<'_>,
+        unowned: UnownedPaths<'_>,
     ) {
-        let unowned = unowned.at(&field.name);
+        let field = &shape.members()[at];
+        let (schema, unowned) = (SchemaNode::of_field(field), unowned.at(&field.name));
         if unowned.whole || zero == value {
             return;
         }
         debug_assert!(is_without_content(zero), "{} has content when unset", field.name);
-        let node = self.open_field(&field.name, false);
+        let node = self.open(false, |out| write_member_key(shape, at, out));
         match (schema.kind, value) {
             (NodeKind::List(list), Tree::List(items)) if !schema.atomic && !items.is_empty() => {
                 self.items(list, items);
@@ -162,40 +164,62 @@ impl FieldsWriter {
         self.close(node, false);
     }
 
-    /// A field that an empty object does not have. It is owned, with everything in it.
-    fn added_field(&mut self, name: &str, schema: SchemaNode<'_>, value: &Tree, unowned: Unowned<'_>) {
-        let unowned = unowned.at(name);
+    /// A member that an empty object does not have. It is owned, with everything in it.
+    fn added_member(&mut self, (shape, at): (&Shape, usize), value: &Tree, unowned: UnownedPaths<'_>) {
+        let field = &shape.members()[at];
+        let (schema, unowned) = (SchemaNode::of_field(field), unowned.at(&field.name));
+        self.added(schema, value, unowned, |out| write_member_key(shape, at, out));
+    }
+
+    /// A value that is owned, with everything in it.
+    fn added(
+        &mut self,
+        schema: SchemaNode<'_>,
+        value: &Tree,
+        unowned: UnownedPaths<'_>,
+        element: impl FnOnce(&mut Vec<u8>),
+    ) {
         if unowned.whole {
             return;
         }
-        let node = self.open_field(name, !unowned.path);
+        let has_children = !schema.atomic && matches!(value, Tree::Map(_) | Tree::List(_));
+        if !has_children && !unowned.path {
+            self.write_comma();
+            element(&mut self.out);
+            return self.out.extend_from_slice(b"{}");
+        }
+        let node = self.open(!unowned.path, element);
         self.children(schema, value, unowned);
         self.close(node, !unowned.path);
     }
 
-    fn children(&mut self, schema: SchemaNode<'_>, value: &Tree, unowned: Unowned<'_>) {
+    fn children(&mut self, schema: SchemaNode<'_>, value: &Tree, unowned: UnownedPaths<'_>) {
         match (schema.kind, value) {
             _ if schema.atomic => {}
             (NodeKind::List(field), Tree::List(items)) => self.items(field, items),
             (NodeKind::Struct(shape), Tree::Map(map)) => {
-                for (field, value) in members(shape, map) {
-                    self.added_field(&field.name, SchemaNode::of_field(field), value, unowned);
-                }
+                for_each_member(shape, map, |at, value| {
+                    self.added_member((shape, at), value, unowned)
+                });
             }
             (NodeKind::Map(_) | NodeKind::Any, Tree::Map(map)) => self.pairs(schema, map, unowned),
             _ => {}
         }
     }
 
-    fn pairs(&mut self, schema: SchemaNode<'_>, map: &Map, unowned: Unowned<'_>) {
+    fn pairs(&mut self, schema: SchemaNode<'_>, map: &Map, unowned: UnownedPaths<'_>) {
         for (key, value) in sorted(Some(map)) {
-            self.added_field(key, schema.of_values(), value, unowned);
+            self.added(schema.of_values(), value, unowned.at(key), |out| {
+                out.extend_from_slice(b"\"f:");
+                write_escaped(key, out);
+                out.extend_from_slice(b"\":");
+            });
         }
     }
 
     /// Each item of a set or an associative list is owned, with everything in it. Of duplicates the content is ambiguous.
     fn items(&mut self, list: &Field, items: &[Tree]) {
-        let mut keyed: SmallVec<[(ItemKey<'_>, &Tree); INLINE_FIELDS]> = items
+        let mut keyed: SmallVec<[(ItemKey<'_>, &Tree); INLINE_ITEMS]> = items
             .iter()
             .filter_map(|item| Some((ItemKey::of(list, item)?, item)))
             .collect();
@@ -207,31 +231,28 @@ impl FieldsWriter {
             let node = self.open(true, |out| {
                 let text = std::str::from_utf8(&element).expect("JSON of strings is UTF-8");
                 write_string(text, out);
+                out.push(b':');
             });
             self.element = element;
             if let [(_, item)] = duplicates {
-                self.children(SchemaNode::of_element(list), item, Unowned::default());
+                self.children(SchemaNode::of_element(list), item, UnownedPaths::default());
             }
             self.close(node, true);
         }
     }
 
-    fn open_field(&mut self, name: &str, is_owned: bool) -> Node {
-        self.open(is_owned, |out| {
-            out.extend_from_slice(b"\"f:");
-            write_escaped(name, out);
-            out.push(b'"');
-        })
-    }
-
-    /// Opens the node of a path element, and writes its own path if that is owned.
-    fn open(&mut self, is_owned: bool, element: impl FnOnce(&mut Vec<u8>)) -> Node {
-        let start = self.out.len();
+    fn write_comma(&mut self) {
         if self.out.last() != Some(&b'{') {
             self.out.push(b',');
         }
+    }
+
+    /// Opens the node of a path element, whose key is written by a function, and writes its own path if that is owned.
+    fn open(&mut self, is_owned: bool, element: impl FnOnce(&mut Vec<u8>)) -> Node {
+        let start = self.out.len();
+        self.write_comma();
         element(&mut self.out);
-        self.out.extend_from_slice(b":{");
+        self.out.push(b'{');
         let open = self.out.len();
         if is_owned {
             self.out.extend_from_slice(br#"".":{}"#);
@@ -255,41 +276,27 @@ impl FieldsWriter {
     }
 }
 
-/// The members of a struct that its canonical JSON has, sorted by name. The last of duplicate keys counts.
-fn members<'a>(shape: &'a Shape, map: &'a Map) -> SmallVec<[(&'a Field, &'a Tree); INLINE_FIELDS]> {
-    let members = shape.members();
-    let mut found: SmallVec<[(u16, usize, &Tree); INLINE_FIELDS]> = SmallVec::new();
-    let mut next = 0;
-    for (key, value) in map.iter() {
-        if let Some(at) = shape.position(key, next) {
-            found.push((shape.rank_by_name(at), at, value));
-            next = at + 1;
-        }
-    }
-    if !shape.literal {
-        for at in shape.always_written() {
-            if !found.iter().any(|(_, other, _)| *other == at) {
-                found.push((shape.rank_by_name(at), at, &Tree::Null));
-            }
-        }
-    }
-    found.sort_by_key(|(rank, ..)| *rank);
-    found.dedup_by(|later, earlier| {
-        let again = later.0 == earlier.0;
-        if again {
-            earlier.2 = later.2;
-        }
-        again
-    });
-    let values = found.into_iter().filter_map(|(_, at, value)| {
-        let field = &members[at];
+/// Writes the key of a member, `"f:name":`.
+fn write_member_key(shape: &Shape, at: usize, out: &mut Vec<u8>) {
+    let key = shape.member_key(at);
+    out.extend_from_slice(b"\"f:");
+    out.extend_from_slice(&key[1..]);
+}
+
+/// Visits the members of a struct that its canonical JSON has, by index, sorted by name.
+fn for_each_member<'a>(shape: &'a Shape, map: &'a Map, mut visit: impl FnMut(usize, &'a Tree)) {
+    let values = MemberValues::of(shape, map);
+    let mut ranks = values.by_name(shape);
+    while let Some(at) = next_by_name(&mut ranks, shape) {
+        let own = values.find(at);
         let value = match shape.literal {
-            true => Some(value),
-            false => canonical_value(field, Some(value)),
+            true => own,
+            false => canonical_value(&shape.members()[at], own),
         };
-        Some((field, value?))
-    });
-    values.collect()
+        if let Some(value) = value {
+            visit(at, value);
+        }
+    }
 }
 
 fn has_members(shape: &Shape, map: &Map) -> bool {

@@ -87,6 +87,11 @@ impl Shape {
         self.layout.ranks[at]
     }
 
+    /// The index of the member at a position among the members sorted by name.
+    pub(crate) fn member_of_rank(&self, rank: usize) -> usize {
+        usize::from(self.layout.by_name[rank])
+    }
+
     /// The indexes of the members that canonical JSON has even if they are unset, in order.
     pub(crate) fn always_written(&self) -> impl Iterator<Item = usize> {
         self.layout.always_written.iter().map(|at| usize::from(*at))

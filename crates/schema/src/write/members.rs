@@ -7,7 +7,7 @@ use crate::tree::{Map, Tree};
 pub(crate) const MAX_MEMBERS: usize = 128;
 
 /// The members of an object to be written: those that it has, and those that are always written.
-pub(super) struct MemberValues<'a> {
+pub(crate) struct MemberValues<'a> {
     map: &'a Map,
     /// For each member the index of its pair, counted from 1, or 0 if it has none. The last of duplicate pairs counts.
     pair_indexes: [u16; MAX_MEMBERS],
@@ -16,7 +16,7 @@ pub(super) struct MemberValues<'a> {
 }
 
 impl<'a> MemberValues<'a> {
-    pub(super) fn of(shape: &Shape, map: &'a Map) -> Self {
+    pub(crate) fn of(shape: &Shape, map: &'a Map) -> Self {
         let mut values = Self {
             map,
             pair_indexes: [0; MAX_MEMBERS],
@@ -24,7 +24,7 @@ impl<'a> MemberValues<'a> {
         };
         let mut next = 0;
         for (pair, (key, _)) in map.pairs().iter().enumerate() {
-            if let Some(at) = shape.position(key, next) {
+            if let Some(at) = shape.position_of(key, next) {
                 values.pair_indexes[at] = pair as u16 + 1;
                 values.visit(Some(at));
                 next = at + 1;
@@ -45,6 +45,22 @@ impl<'a> MemberValues<'a> {
         self.members & (1 << at) != 0
     }
 
+    /// The members as bits in the order of their names, for [`next_by_name`].
+    pub(crate) fn by_name(&self, shape: &Shape) -> u128 {
+        let (mut members, mut ranks) = (self.members, 0);
+        while members != 0 {
+            ranks |= 1 << shape.rank_by_name(members.trailing_zeros() as usize);
+            members &= members - 1;
+        }
+        ranks
+    }
+
+    /// The value of a member, if the object has it.
+    pub(crate) fn find(&self, member: usize) -> Option<&'a Tree> {
+        let pair = self.pair_indexes[member].checked_sub(1)?;
+        Some(&self.map.pairs()[usize::from(pair)].1)
+    }
+
     /// The next member in the order of the shape.
     pub(super) fn next_index(&mut self) -> Option<usize> {
         let at = self.members.trailing_zeros() as usize;
@@ -53,7 +69,13 @@ impl<'a> MemberValues<'a> {
     }
 
     pub(super) fn at(&self, member: usize) -> &'a Tree {
-        let pair = self.pair_indexes[member].checked_sub(1);
-        pair.map_or(&Tree::Null, |pair| &self.map.pairs()[usize::from(pair)].1)
+        self.find(member).unwrap_or(&Tree::Null)
     }
+}
+
+/// Takes the first of the members that are bits in the order of their names.
+pub(crate) fn next_by_name(ranks: &mut u128, shape: &Shape) -> Option<usize> {
+    let rank = ranks.trailing_zeros() as usize;
+    *ranks &= ranks.checked_sub(1)?;
+    Some(shape.member_of_rank(rank))
 }
