@@ -29,8 +29,8 @@ const fn escapes() -> [u8; 256] {
     table
 }
 
-/// Bytes that are looked at together. The compiler compares them all at once.
-const BLOCK_BYTES: usize = 16;
+/// Bytes that are looked at together, as one number.
+const WORD_BYTES: usize = 8;
 
 /// Writes a string with its quotes. Besides what JSON demands, `<`, `>`, `&` and the two Unicode line separators are
 /// escaped.
@@ -43,7 +43,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
 /// Writes the inside of a string.
 pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
-    let (mut start, mut at) = (0, plain_blocks(bytes));
+    let (mut start, mut at) = (0, plain_words(bytes));
     while let Some(byte) = bytes.get(at) {
         let escape = ESCAPES[usize::from(*byte)];
         if escape == 0 {
@@ -57,34 +57,47 @@ pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
             at += write_escape(escape, &bytes[at..], out);
             start = at;
         }
-        at += plain_blocks(&bytes[at..]);
+        at += plain_words(&bytes[at..]);
     }
     out.extend_from_slice(&bytes[start..]);
 }
 
-/// The bytes of the first blocks in which nothing may need an escape, the last of which may be shorter.
-fn plain_blocks(bytes: &[u8]) -> usize {
-    let may_need_escape = |byte: u8| {
-        (byte < 0x20)
-            | (byte == b'"')
-            | (byte == b'\\')
-            | (byte == b'<')
-            | (byte == b'>')
-            | (byte == b'&')
-            | (byte == 0xe2)
+/// The bytes at the beginning of which none needs an escape: whole words, or all.
+fn plain_words(bytes: &[u8]) -> usize {
+    let Some(last) = bytes.last_chunk() else {
+        return if is_short_plain(bytes) { bytes.len() } else { 0 };
     };
-    let is_plain = |block: &&[u8]| {
-        !block
-            .iter()
-            .fold(false, |found, byte| found | may_need_escape(*byte))
-    };
-    let plain = bytes.chunks_exact(BLOCK_BYTES).take_while(is_plain).count() * BLOCK_BYTES;
-    // The rest is a part of the last block, which overlaps with the one before.
-    let is_rest_short = plain < bytes.len() && plain + BLOCK_BYTES > bytes.len();
-    match bytes.last_chunk::<BLOCK_BYTES>() {
-        Some(last) if is_rest_short && is_plain(&last.as_slice()) => bytes.len(),
-        _ => plain,
+    let (words, rest) = bytes.as_chunks();
+    let plain = words.iter().take_while(|word| is_plain(**word)).count();
+    // The rest is a part of the last word, which overlaps with the one before.
+    match plain == words.len() && !rest.is_empty() && is_plain(*last) {
+        true => bytes.len(),
+        false => plain * WORD_BYTES,
     }
+}
+
+/// Whether no byte may need an escape, for fewer bytes than a word has. The shortest are not looked at.
+fn is_short_plain(bytes: &[u8]) -> bool {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some([a, b, c, d]), Some([e, f, g, h])) => is_plain([*a, *b, *c, *d, *e, *f, *g, *h]),
+        _ => false,
+    }
+}
+
+/// Whether no byte of a word may need an escape. A byte is looked for in all of them at once: a word less one in each byte
+/// borrows from the high bit of a byte that is zero. Characters that differ in one bit are looked for together.
+#[inline]
+fn is_plain(word: [u8; WORD_BYTES]) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
+    let equal = |word: u64, byte: u8| zeros(word ^ (ONES * u64::from(byte)));
+    let quote_or_ampersand = equal(word | (ONES * u64::from(b'"' ^ b'&')), b'"' | b'&');
+    let less_or_greater = equal(word | (ONES * u64::from(b'<' ^ b'>')), b'<' | b'>');
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    let found = quote_or_ampersand | less_or_greater | equal(word, b'\\') | equal(word, 0xe2) | control;
+    found & HIGH == 0
 }
 
 /// Writes one escape and returns how many bytes it stands for.
@@ -170,8 +183,8 @@ mod tests {
             '\n', '"', '\\', '<', '>', '&', '\u{1}', '\u{2028}', '\u{2029}', '€', 'é', ' ',
         ];
         for character in characters {
-            for before in 0..3 * BLOCK_BYTES {
-                for after in [0, 1, BLOCK_BYTES, 2 * BLOCK_BYTES + 1] {
+            for before in 0..3 * WORD_BYTES {
+                for after in [0, 1, WORD_BYTES, 2 * WORD_BYTES + 1] {
                     let (before, after) = ("x".repeat(before), "y".repeat(after));
                     let mut out = Vec::new();
                     write_string(&format!("{before}{character}{after}{character}"), &mut out);
