@@ -133,14 +133,23 @@ impl Errors {
 
     #[inline]
     fn step(&self, step: impl FnOnce() -> Step) -> Errors {
-        let path = || {
-            let parent = self.path.clone();
-            Rc::new(FieldPath { parent, step: step() })
-        };
+        match self.tracks_path {
+            true => self.below(step()),
+            false => Errors {
+                collected: self.collected.clone(),
+                path: None,
+                tracks_path: false,
+            },
+        }
+    }
+
+    #[cold]
+    fn below(&self, step: Step) -> Errors {
+        let parent = self.path.clone();
         Errors {
             collected: self.collected.clone(),
-            path: self.tracks_path.then(path),
-            tracks_path: self.tracks_path,
+            path: Some(Rc::new(FieldPath { parent, step })),
+            tracks_path: true,
         }
     }
 

@@ -44,10 +44,10 @@ pub struct FieldRef<'a> {
 enum ValueType<'a> {
     /// An object, whole or an item, with known fields.
     Shape(&'a Shape),
-    /// Everything a field holds: one value, a list or a map.
-    Field(&'a Field),
-    /// One item of a list or map.
-    Item(&'a Field),
+    /// Everything a field holds: one value, a list or a map; and the shape of the value, of each item or each entry.
+    Field(&'a Field, Option<&'a Shape>),
+    /// One item of a list or map, and its shape.
+    Item(&'a Field, Option<&'a Shape>),
     /// The field of this name, of an object with this shape. It is looked up when the type is needed: most fields that
     /// rules read are absent or scalars, and their type matters only to messages.
     Member(&'a Shape, &'a str),
@@ -143,7 +143,7 @@ impl<'a> FieldRef<'a> {
 
     fn item(&self, value: &'a Tree, errors: Errors) -> FieldRef<'a> {
         let value_type = match self.value_type.resolved() {
-            ValueType::Field(field) => ValueType::Item(field),
+            ValueType::Field(field, shape) => ValueType::Item(field, shape),
             _ => ValueType::Any,
         };
         Self {
@@ -157,8 +157,8 @@ impl<'a> FieldRef<'a> {
     pub fn shape(&self) -> Option<&'a Shape> {
         match self.value_type.resolved() {
             ValueType::Shape(shape) => Some(shape),
-            ValueType::Field(field) if field.cardinality == Cardinality::One => field.shape(),
-            ValueType::Item(field) => field.shape(),
+            ValueType::Field(field, shape) if field.cardinality == Cardinality::One => shape,
+            ValueType::Item(_, shape) => shape,
             _ => None,
         }
     }
@@ -169,7 +169,10 @@ impl ValueType<'_> {
     #[inline]
     fn resolved(self) -> Self {
         match self {
-            Self::Member(shape, name) => shape.member(name).map_or(Self::Any, Self::Field),
+            Self::Member(shape, name) => match shape.member(name) {
+                Some(field) => Self::Field(field, field.shape()),
+                None => Self::Any,
+            },
             known => known,
         }
     }
@@ -381,8 +384,8 @@ impl serde::Serialize for FieldRef<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = match self.value_type.resolved() {
             ValueType::Shape(shape) => go_dump::dump(shape, self.value),
-            ValueType::Item(field) => go_dump::dump_item(field, self.value),
-            ValueType::Field(field) => go_dump::dump_field(field, self.value),
+            ValueType::Item(field, _) => go_dump::dump_item(field, self.value),
+            ValueType::Field(field, _) => go_dump::dump_field(field, self.value),
             ValueType::Any | ValueType::Member(..) => go_dump::dump_raw(self.value),
         };
         RawJson::new(text).serialize(serializer)
