@@ -247,6 +247,7 @@ fn new_event(event: &Event, name: String, message: String, now: Timestamp) -> Ob
         },
         involved_object: event.involved_object.clone(),
         type_: Some(event.event_type.as_str().to_owned()),
+        action: event.action.as_deref().map(str::to_owned),
         reason: Some(event.reason.clone()),
         message: Some(message),
         source: Some(EventSource {

@@ -50,6 +50,7 @@ pub use sink::Sink;
 #[derive(Clone)]
 pub struct Recorder {
     component: Arc<str>,
+    action: Option<Arc<str>>,
     field_manager: Option<Arc<str>>,
     queue: mpsc::Sender<Event>,
     dropped: Arc<AtomicU64>,
@@ -62,6 +63,8 @@ pub struct Recorder {
 pub struct Event {
     /// The reporting component.
     pub component: Arc<str>,
+    /// What the component did or tried to do, one word in CamelCase.
+    pub action: Option<Arc<str>>,
     /// The field manager of the event object; without one, that of the sink's client.
     pub field_manager: Option<Arc<str>>,
     /// The object that the event is about.
@@ -91,6 +94,7 @@ pub fn recorder(client: Client, clock: Arc<dyn Clock>) -> (Recorder, Sink) {
     let (sender, receiver) = mpsc::channel(QUEUE_EVENTS);
     let recorder = Recorder {
         component: "setpoint".into(),
+        action: None,
         field_manager: None,
         queue: sender,
         dropped: Arc::default(),
@@ -128,6 +132,15 @@ impl Recorder {
         }
     }
 
+    /// The same recorder, with this action in its events: what the component did or tried to do.
+    #[must_use]
+    pub fn with_action(&self, action: &str) -> Self {
+        Self {
+            action: Some(action.into()),
+            ..self.clone()
+        }
+    }
+
     /// The same recorder, with this field manager for the events that it writes.
     #[must_use]
     pub fn with_field_manager(&self, manager: &str) -> Self {
@@ -157,6 +170,7 @@ impl Recorder {
     ) {
         let event = Event {
             component: self.component.clone(),
+            action: self.action.clone(),
             field_manager: self.field_manager.clone(),
             involved_object,
             event_type,

@@ -137,6 +137,17 @@ async fn an_event_has_component_object_and_reason() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_has_the_action_of_its_recorder() {
+    let fixture = Fixture::new();
+    let recorder = fixture.recorder.with_action("Binding");
+    recorder.normal(&pod("a/web"), "Scheduled", "it has a node");
+    drop(recorder);
+    let server = fixture.written().await;
+    let events = server.events.lock();
+    assert_eq!(events.values().next().unwrap().action.as_deref(), Some("Binding"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_scoped_object_has_its_events_in_the_default_namespace() {
     let fixture = Fixture::new();
     fixture.recorder.normal(&pod("n1"), "Ready", "it is");

@@ -180,6 +180,7 @@ impl Scheduler {
         };
         let object: TypedObject<Pod> = TypedObject::new(object);
         let events = self.context.events.for_component(&pod.spec.scheduler);
+        let events = events.with_action("Scheduling");
         events.warning(&object, "FailedScheduling", truncate(&message));
         let report = FailureReport {
             reason,
@@ -310,6 +311,7 @@ impl Scheduler {
             let message = format!("Successfully assigned {} to {}", outcome.key, outcome.node);
             let object: TypedObject<Pod> = TypedObject::new(object);
             let events = self.context.events.for_component(&outcome.scheduler);
+            let events = events.with_action("Binding");
             events.normal(&object, "Scheduled", message);
         }
     }

@@ -102,6 +102,7 @@ impl Eviction {
                 .await?;
             let message = format!("Preempted by pod {} on node {}", self.preemptor, self.node);
             let events = context.events.for_component(&self.scheduler);
+            let events = events.with_action("Preempting");
             events.normal(&object, "Preempted", message);
             Ok(())
         };
