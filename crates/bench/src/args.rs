@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Scheduling(SchedulingArgs),
     /// Measure hook programs: `setpoint shell-operator` beside the real shell-operator.
     Hooks(HooksArgs),
+    /// Measure the server on etcd, beside kube-apiserver on the same etcd.
+    Etcd(EtcdArgs),
     /// Measure the node agent on a private containerd, against bare calls of the container runtime. Needs root.
     Node(NodeArgs),
     /// The null server, a child process of `api`.
@@ -143,6 +145,35 @@ pub(crate) struct HooksArgs {
     /// The number of rounds. Medians are reported.
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: usize,
+}
+
+/// `setpoint-bench etcd`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EtcdArgs {
+    /// The server's binary [default: the file `setpoint` beside this program].
+    #[arg(long)]
+    pub(crate) setpoint: Option<PathBuf>,
+    /// The kube-apiserver to compare with, of Kubernetes 1.37.
+    #[arg(long)]
+    pub(crate) kube_apiserver: PathBuf,
+    /// The etcd that both store their objects in.
+    #[arg(long, default_value = "etcd")]
+    pub(crate) etcd: PathBuf,
+    /// The directory of etcd's data. It must be on a disk, not in memory.
+    #[arg(long, default_value = "target/bench-data")]
+    pub(crate) dir: PathBuf,
+    /// The number of rounds, after one that is not counted. Medians are reported.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// The number of concurrent clients.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) clients: usize,
+    /// Fewer operations and one round, for a rough measurement.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these measurements, comma-separated: requests, watch, start.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
 }
 
 /// `setpoint-bench node`.

@@ -6,8 +6,8 @@
 //!
 //! No other crate may depend on this one, and it connects to the loopback interface only. Start reading at [`store::run`]
 //! for the store, at [`api::run`] for the server, at [`controllers::run`] for the controllers, at [`scheduling::run`] for
-//! the scheduler, at [`hooks::run`] for hook programs and at [`node::run`] for the node agent. `docs/performance.md`
-//! describes each line.
+//! the scheduler, at [`hooks::run`] for hook programs, at [`etcd::run`] for a server on etcd and at [`node::run`] for the node
+//! agent. `docs/performance.md` describes each line.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,6 +22,7 @@
 mod api;
 mod args;
 mod controllers;
+mod etcd;
 mod hooks;
 mod node;
 mod null_server;
@@ -47,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Command::Controllers(args) => controllers::run(&args),
         Command::Scheduling(args) => scheduling::run(&args),
         Command::Hooks(args) => hooks::run(&args),
+        Command::Etcd(args) => etcd::run(&args),
         Command::Node(args) => node::run(&args),
         Command::NullServer(args) => null_server::run(&args),
         Command::StoreMemory(args) => store::memory::run_child(&args),

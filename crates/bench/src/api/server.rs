@@ -18,7 +18,7 @@ use crate::processes::{self, Memory};
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The timeout of a server's start.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(180);
 
 /// The timeout of a server's shutdown, after which it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -44,6 +44,7 @@ pub(crate) enum ServerComponents {
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Process,
+    started: Instant,
     pub(crate) endpoint: Endpoint,
     /// From the start of the process to the first 200 of `/readyz`.
     pub(crate) ready_after: Duration,
@@ -99,11 +100,17 @@ impl Server {
         Self::start(command, &kubeconfig).await
     }
 
-    async fn start(mut command: Command, kubeconfig: &Path) -> Result<Self> {
+    /// Starts a program that writes its kubeconfig, and waits until it is ready.
+    pub(crate) async fn start(command: Command, kubeconfig: &Path) -> Result<Self> {
         // The kubeconfig of an earlier start has a port that is closed now.
         if kubeconfig.exists() {
             std::fs::remove_file(kubeconfig)?;
         }
+        Self::start_with(command, kubeconfig).await
+    }
+
+    /// Starts a program whose kubeconfig exists, and waits until it is ready.
+    pub(crate) async fn start_with(mut command: Command, kubeconfig: &Path) -> Result<Self> {
         let start = Instant::now();
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut process = Process(command.spawn().with_context(|| format!("starting {command:?}"))?);
@@ -114,6 +121,7 @@ impl Server {
         let ready_cpu = processes::cpu_time(process.0.id())?;
         Ok(Self {
             process,
+            started: start,
             endpoint,
             ready_after,
             ready_cpu,
@@ -126,6 +134,11 @@ impl Server {
 
     pub(crate) fn memory(&self) -> Result<Memory> {
         processes::memory(self.process.0.id())
+    }
+
+    /// Time since the start of the process.
+    pub(crate) fn since_start(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Terminates the server and waits for its exit.

@@ -10,8 +10,8 @@ mod list;
 mod pods;
 mod read;
 mod start;
-mod watch;
-mod write;
+pub(crate) mod watch;
+pub(crate) mod write;
 
 use std::pin::Pin;
 

@@ -53,20 +53,29 @@ struct WatchProgress {
     latencies: RefCell<Latencies>,
 }
 
+/// Creates through one server, and watchers of it or of another server that shares its store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fanout {
+    pub(crate) watchers: usize,
+    pub(crate) pace: Pace,
+    pub(crate) load: Load,
+}
+
 /// The outcome of one slice.
 #[derive(Debug)]
-struct Delivery {
-    events: u64,
-    server_cpu: Duration,
+pub(crate) struct Delivery {
+    pub(crate) events: u64,
+    /// Of the watched server.
+    pub(crate) server_cpu: Duration,
     generator_cpu: Duration,
-    elapsed: Duration,
+    pub(crate) elapsed: Duration,
     watcher_bytes: u64,
     latencies: Latencies,
 }
 
 /// The rate of creates.
 #[derive(Debug, Clone, Copy)]
-enum Pace {
+pub(crate) enum Pace {
     Saturated,
     Slow,
 }
@@ -92,29 +101,21 @@ pub(crate) async fn measure(setting: &Setting, report: &mut Report) -> Result<()
     for (pace, name, events, goal) in paces {
         let mut rounds = Vec::new();
         for _ in 0..setting.rounds {
-            let alone = without_watchers(
-                &server,
+            let mut fanout = Fanout {
+                watchers: 0,
                 pace,
-                Load {
+                load: Load {
                     clients: CREATORS,
                     operations: events,
                     first,
                 },
-            )
-            .await?;
-            first += events;
-            let watched = with_watchers(
-                &server,
-                pace,
-                Load {
-                    clients: CREATORS,
-                    operations: events,
-                    first,
-                },
-            )
-            .await?;
-            first += events;
-            rounds.push((alone, watched));
+            };
+            let alone = fanout.run(&server, &server).await?;
+            fanout.watchers = WATCHERS;
+            fanout.load.first += events;
+            let watched = fanout.run(&server, &server).await?;
+            first += 2 * events;
+            rounds.push((alone.server_cpu, watched));
         }
         add(report, name, &rounds, goal);
     }
@@ -152,66 +153,63 @@ fn add(report: &mut Report, name: &str, rounds: &[(Duration, Delivery)], goal: O
     );
 }
 
-/// CPU time of the same creates without watchers.
-async fn without_watchers(server: &Server, pace: Pace, load: Load) -> Result<Duration> {
-    let cpu = server.cpu_time()?;
-    create_objects(server, pace, load, &WatchProgress::new(0)).await?;
-    Ok(server.cpu_time()? - cpu)
-}
-
-async fn with_watchers(server: &Server, pace: Pace, load: Load) -> Result<Delivery> {
-    let progress = Rc::new(WatchProgress::new(load.operations as usize));
-    let memory = server.memory()?.resident;
-    let connections = load::connect(&server.endpoint, WATCHERS).await?;
-    let path = watch_path(server).await?;
-    let local = LocalSet::new();
-    let mut watchers = JoinSet::new();
-    for connection in connections {
-        watchers.spawn_local_on(watch(connection, path.clone(), progress.clone()), &local);
-    }
-    local
-        .run_until(timeout(DELIVERY_LIMIT, progress.all_listening()))
-        .await
-        .context("not all watches were answered")?;
-    let watcher_bytes = server.memory()?.resident.saturating_sub(memory) / WATCHERS as u64;
-    let (server_cpu, generator_cpu, start) = (server.cpu_time()?, own_cpu_time(), Instant::now());
-    let delivered = async {
-        create_objects(server, pace, load, &progress).await?;
-        while let Some(finished) = watchers.join_next().await {
-            finished.context("a watcher panicked")??;
+impl Fanout {
+    /// Creates the objects through `writer` and returns once all watchers of `watched` have their events. Without watchers
+    /// a list shows that the watched server has them.
+    pub(crate) async fn run(&self, watched: &Server, writer: &Server) -> Result<Delivery> {
+        let progress = Rc::new(WatchProgress::new(self.load.operations as usize));
+        let memory = watched.memory()?.resident;
+        let connections = load::connect(&watched.endpoint, self.watchers).await?;
+        let path = watch_path(watched).await?;
+        let local = LocalSet::new();
+        let mut watchers = JoinSet::new();
+        for connection in connections {
+            watchers.spawn_local_on(watch(connection, path.clone(), progress.clone()), &local);
         }
-        anyhow::Ok(())
-    };
-    local
-        .run_until(timeout(DELIVERY_LIMIT, delivered))
-        .await
-        .context("not all events were delivered")??;
-    Ok(Delivery {
-        events: load.operations * WATCHERS as u64,
-        server_cpu: server.cpu_time()? - server_cpu,
-        generator_cpu: own_cpu_time() - generator_cpu,
-        elapsed: start.elapsed(),
-        watcher_bytes,
-        latencies: progress.latencies.replace(Latencies::new()),
-    })
-}
-
-/// Creates the ConfigMaps whose events are counted.
-async fn create_objects(server: &Server, pace: Pace, load: Load, progress: &WatchProgress) -> Result<()> {
-    let mut template = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("watch"));
-    match pace {
-        Pace::Saturated => load::apply(server, &load, |_| Exchange::new(template.clone(), 201))
+        local
+            .run_until(timeout(DELIVERY_LIMIT, progress.all_listening(self.watchers)))
             .await
-            .map(|_| ()),
-        Pace::Slow => {
-            let mut connections = load::connect(&server.endpoint, 1).await?;
-            for number in load.first..load.first + load.operations {
-                progress.sent.borrow_mut().push(Instant::now());
-                let status = connections[0].round_trip(template.fill(number)).await?.status;
-                ensure!(status == 201, "a create returned {status}");
-                sleep(SLOW_INTERVAL).await;
+            .context("not all watches were answered")?;
+        let watcher_bytes = watched.memory()?.resident.saturating_sub(memory) / self.watchers.max(1) as u64;
+        let (server_cpu, generator_cpu, start) = (watched.cpu_time()?, own_cpu_time(), Instant::now());
+        let delivered = async {
+            self.create_objects(writer, &progress).await?;
+            while let Some(finished) = watchers.join_next().await {
+                finished.context("a watcher panicked")??;
             }
-            Ok(())
+            watch_path(watched).await
+        };
+        local
+            .run_until(timeout(DELIVERY_LIMIT, delivered))
+            .await
+            .context("not all events were delivered")??;
+        Ok(Delivery {
+            events: self.load.operations * self.watchers as u64,
+            server_cpu: watched.cpu_time()? - server_cpu,
+            generator_cpu: own_cpu_time() - generator_cpu,
+            elapsed: start.elapsed(),
+            watcher_bytes,
+            latencies: progress.latencies.replace(Latencies::new()),
+        })
+    }
+
+    /// Creates the ConfigMaps whose events are counted.
+    async fn create_objects(&self, writer: &Server, progress: &WatchProgress) -> Result<()> {
+        let mut template = Template::with_body("POST", objects::CONFIG_MAPS, &objects::config_map("watch"));
+        match self.pace {
+            Pace::Saturated => load::apply(writer, &self.load, |_| Exchange::new(template.clone(), 201))
+                .await
+                .map(|_| ()),
+            Pace::Slow => {
+                let mut connections = load::connect(&writer.endpoint, 1).await?;
+                for number in self.load.first..self.load.first + self.load.operations {
+                    progress.sent.borrow_mut().push(Instant::now());
+                    let status = connections[0].round_trip(template.fill(number)).await?.status;
+                    ensure!(status == 201, "a create returned {status}");
+                    sleep(SLOW_INTERVAL).await;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -274,8 +272,8 @@ impl WatchProgress {
         }
     }
 
-    async fn all_listening(&self) {
-        while self.listening.get() < WATCHERS {
+    async fn all_listening(&self, watchers: usize) {
+        while self.listening.get() < watchers {
             sleep(Duration::from_millis(1)).await;
         }
     }

@@ -134,7 +134,7 @@ async fn measure_update(
 
 /// Updates its own object, each time with the resourceVersion of the last response.
 #[derive(Debug)]
-struct Update {
+pub(crate) struct Update {
     path: String,
     name: String,
     /// `None` before the first response.
@@ -142,7 +142,7 @@ struct Update {
 }
 
 impl Update {
-    fn new(index: usize) -> Self {
+    pub(crate) fn new(index: usize) -> Self {
         let name = format!("update-{index:08}");
         Self {
             path: format!("{}/{name}", objects::CONFIG_MAPS),
