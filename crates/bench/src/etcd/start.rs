@@ -1,4 +1,4 @@
-//! Start with many objects in etcd: until the server is ready and has answered a list.
+//! Start with many objects in etcd: until the server is ready and has responded to a list.
 
 use std::time::Duration;
 
