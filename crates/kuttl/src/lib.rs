@@ -26,6 +26,7 @@ mod log;
 pub mod manifest;
 mod object_client;
 mod process;
+mod process_groups;
 mod report;
 
 pub use object_client::{ObjectClient, gvk_of};

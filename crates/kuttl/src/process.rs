@@ -13,6 +13,7 @@ use tokio::process::Child;
 
 use crate::config::Command;
 use crate::log::Logger;
+use crate::process_groups::ProcessGroups;
 
 /// What is kept of each output of a command.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
@@ -24,30 +25,27 @@ pub(crate) struct CommandEnv {
     /// Its `bin` comes first in `PATH`.
     pub(crate) working_dir: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) groups: ProcessGroups,
 }
 
-/// Runs commands in order, until one fails. Returns those that run in the background.
+/// Runs commands in order, until one fails. Those in the background go on until the end of the run.
 pub(crate) async fn run_all(
     env: &CommandEnv,
     commands: &[Command],
     (namespace, dir): (&str, &Path),
     timeout: u64,
     logger: &Logger,
-) -> Result<Vec<Child>> {
-    let mut background = Vec::new();
+) -> Result<()> {
     for (i, command) in commands.iter().enumerate() {
-        match run(env, command, (namespace, dir), timeout, logger).await {
-            Ok(child) => background.extend(child),
-            Err(error) => {
-                let left = commands.len() - i - 1;
-                if left > 0 {
-                    logger.log(format!("command failure, skipping {left} additional commands"));
-                }
-                return Err(error);
+        if let Err(error) = run(env, command, (namespace, dir), timeout, logger).await {
+            let left = commands.len() - i - 1;
+            if left > 0 {
+                logger.log(format!("command failure, skipping {left} additional commands"));
             }
+            return Err(error);
         }
     }
-    Ok(background)
+    Ok(())
 }
 
 async fn run(
@@ -56,49 +54,40 @@ async fn run(
     (namespace, dir): (&str, &Path),
     timeout: u64,
     logger: &Logger,
-) -> Result<Option<Child>> {
+) -> Result<()> {
     let variables = env.variables(namespace);
     let words = arguments(command, namespace, &variables)?;
     logger.log(format!("running command: [{}]", words.join(" ")));
     let mut process = tokio::process::Command::new(&words[0]);
     process.args(&words[1..]).current_dir(dir).envs(variables);
-    process.stdin(Stdio::null()).kill_on_drop(true);
+    process.stdin(Stdio::null());
     let text = command.text();
+    let failed = |error: io::Error| anyhow!("command {text:?} failed, {error}");
     if command.background {
         process.stdout(Stdio::null()).stderr(Stdio::null());
-        let child = process.spawn();
-        return child
-            .map(Some)
-            .map_err(|error| anyhow!("command {text:?} failed, {error}"));
+        return env.groups.spawn(&mut process).map(drop).map_err(failed);
     }
     let timeout = match command.timeout {
         0 => timeout,
         seconds => u64::try_from(seconds).unwrap_or(0),
     };
     process.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = match timeout {
-        0 => limited_output(&mut process).await,
-        seconds => tokio::select! {
-            output = limited_output(&mut process) => output,
-            () = env.clock.sleep(Duration::from_secs(seconds)) => {
-                bail!("command {text:?} exceeded {seconds} sec timeout, context deadline exceeded")
-            }
-        },
+    let output = env.output(&mut process, timeout).await.map_err(failed)?;
+    let Some(output) = output else {
+        bail!("command {text:?} exceeded {timeout} sec timeout, context deadline exceeded");
     };
-    let output = output.map_err(|error| anyhow!("command {text:?} failed, {error}"))?;
     if !command.skip_log_output {
         logger.log(String::from_utf8_lossy(&output.stdout));
         logger.log(String::from_utf8_lossy(&output.stderr));
     }
     match output.status.success() || command.ignore_failure {
-        true => Ok(None),
+        true => Ok(()),
         false => Err(anyhow!("command {text:?} failed, {}", output.status)),
     }
 }
 
-/// Runs a process to its end. Of each of its outputs, what is above the limit is dropped.
-async fn limited_output(process: &mut tokio::process::Command) -> io::Result<Output> {
-    let mut child = process.spawn()?;
+/// Waits for the end of a process. Of each of its outputs, what is above the limit is dropped.
+async fn limited_output(child: &mut Child) -> io::Result<Output> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (status, stdout, stderr) =
         tokio::try_join!(child.wait(), read_limited(stdout), read_limited(stderr))?;
@@ -125,6 +114,33 @@ async fn read_limited(output: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<
 }
 
 impl CommandEnv {
+    /// The output of a process that ends within so many seconds. Zero is no limit. After that it is ended, with all
+    /// processes that it has started.
+    async fn output(
+        &self,
+        process: &mut tokio::process::Command,
+        seconds: u64,
+    ) -> io::Result<Option<Output>> {
+        let (mut child, leader) = self.groups.spawn(process)?;
+        let timeout = async {
+            match seconds {
+                0 => std::future::pending().await,
+                seconds => self.clock.sleep(Duration::from_secs(seconds)).await,
+            }
+        };
+        let output = tokio::select! {
+            output = limited_output(&mut child) => output.map(Some),
+            () = timeout => {
+                let (status, ()) = tokio::join!(child.wait(), self.groups.end(leader, &*self.clock));
+                status.map(|_| None)
+            }
+        };
+        if output.is_ok() {
+            self.groups.leader_ended(leader);
+        }
+        output
+    }
+
     fn variables(&self, namespace: &str) -> Vec<(String, String)> {
         let path = std::env::var("PATH").unwrap_or_default();
         let bin = self.working_dir.join("bin");
@@ -288,7 +304,7 @@ mod tests {
         process
             .args(["-c", "9000000", "/dev/zero"])
             .stdout(Stdio::piped());
-        let output = limited_output(&mut process).await.unwrap();
+        let output = limited_output(&mut process.spawn().unwrap()).await.unwrap();
         assert!(output.status.success());
         let kept = MAX_OUTPUT_BYTES as usize;
         assert_eq!(&output.stdout[kept..], b"\n(truncated)\n");

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use setpoint_api::Clock;
 use setpoint_client::{Http, Kubeconfig, Patch};
-use tokio::process::Child;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::case::{self, CaseContext, CaseResult};
@@ -17,6 +17,7 @@ use crate::log::Logger;
 use crate::manifest;
 use crate::object_client::ObjectClient;
 use crate::process::{self, CommandEnv};
+use crate::process_groups::ProcessGroups;
 use crate::report;
 use crate::step::absolute;
 use crate::test_file::FileContext;
@@ -36,19 +37,30 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Prepares the cluster and runs the cases. Returns whether all of them passed.
+    /// Prepares the cluster and runs the cases, until SIGINT or SIGTERM. Returns whether all of them passed. The commands
+    /// end with the run, and the processes that they have started.
     pub async fn run(self) -> Result<bool> {
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        let mut terminations = signal(SignalKind::terminate())?;
+        let groups = ProcessGroups::default();
+        let outcome = tokio::select! {
+            outcome = self.run_all(&groups) => outcome,
+            _ = interrupts.recv() => Err(anyhow!("interrupted by SIGINT")),
+            _ = terminations.recv() => Err(anyhow!("interrupted by SIGTERM")),
+        };
+        tokio::select! {
+            () = groups.end_all(&*self.clock) => {}
+            _ = interrupts.recv() => {}
+        }
+        outcome
+    }
+
+    async fn run_all(&self, groups: &ProcessGroups) -> Result<bool> {
         let started = self.clock.now();
         let logger = Logger::new(self.clock.clone());
         logger.print("=== RUN   kuttl");
-        let (context, background) = self.prepare(&logger).await?;
-        let results = self.run_cases(Arc::new(context)).await;
-        for mut child in background {
-            if let Err(error) = child.kill().await {
-                logger.log(format!("cannot end a background process: {error}"));
-            }
-        }
-        let results = results?;
+        let context = self.prepare(&logger, groups).await?;
+        let results = self.run_cases(Arc::new(context)).await?;
         let seconds = self.clock.now().duration_since(started).as_secs_f64();
         logger.print(report::summary(&results, seconds));
         self.write_report(&results, seconds)?;
@@ -56,7 +68,7 @@ impl Suite {
     }
 
     /// Applies CRDs and manifests, and runs the commands of the suite.
-    async fn prepare(&self, logger: &Logger) -> Result<(CaseContext, Vec<Child>)> {
+    async fn prepare(&self, logger: &Logger, groups: &ProcessGroups) -> Result<CaseContext> {
         let settings = &self.settings;
         if settings.start_control_plane || settings.start_kind {
             bail!(
@@ -77,6 +89,7 @@ impl Suite {
                 kubeconfig,
                 working_dir: working_dir.clone(),
                 clock: self.clock.clone(),
+                groups: groups.clone(),
             },
             namespace: settings.namespace.clone(),
             timeout,
@@ -89,9 +102,9 @@ impl Suite {
             install(&context, &absolute(dir, &working_dir)).await?;
         }
         let target = ("default", working_dir.as_path());
-        let background = process::run_all(&context.env, &settings.commands, target, settings.timeout, logger);
-        let background = background.await.context("fatal error running commands")?;
-        Ok((context, background))
+        let run = process::run_all(&context.env, &settings.commands, target, settings.timeout, logger);
+        run.await.context("fatal error running commands")?;
+        Ok(context)
     }
 
     async fn run_cases(&self, context: Arc<CaseContext>) -> Result<Vec<CaseResult>> {
