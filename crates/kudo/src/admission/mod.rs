@@ -68,9 +68,16 @@ fn triggered_plan(
     new: &mut Instance,
     (old_version, version): (&OperatorVersion, &OperatorVersion),
 ) -> Result<Option<String>, String> {
-    let new_plan = new.spec.plan_execution.plan_name.clone();
+    let (mut old_plan, mut new_plan) = (scheduled_plan(old), scheduled_plan(new));
     if !new_plan.is_empty() && !version.spec.plans.contains_key(&new_plan) {
         return Err(format!("plan {new_plan} does not exist"));
+    }
+    if has_ended(old) {
+        let (old, new) = (&old.spec.plan_execution, &new.spec.plan_execution);
+        if (&old.plan_name, &old.uid) == (&new.plan_name, &new.uid) {
+            new_plan.clear();
+        }
+        old_plan.clear();
     }
     let key = format!("{}/{}", old.namespace(), old.name());
     let failed = |error: String| format!("failed to update Instance {key}: {error}");
@@ -82,7 +89,7 @@ fn triggered_plan(
     parameters::validate(version, new)
         .map_err(|error| format!("failed to validate parameters for Instance {key}: {error}"))?;
     let change = Change {
-        old_plan: &old.spec.plan_execution.plan_name,
+        old_plan: &old_plan,
         new_plan: &new_plan,
         triggered: changes.triggered_plan(version).map_err(failed)?,
         is_upgrade,
@@ -93,6 +100,18 @@ fn triggered_plan(
     }
     change.check().map_err(failed)?;
     change.plan(old, new, version).map_err(failed)
+}
+
+fn scheduled_plan(instance: &Instance) -> String {
+    instance.spec.plan_execution.plan_name.clone()
+}
+
+/// Whether the plan that is scheduled has ended by the status, which the engine writes first: a user who has seen that the
+/// plan is complete may make the next change, before the engine has removed the plan from the spec.
+fn has_ended(instance: &Instance) -> bool {
+    let execution = &instance.spec.plan_execution;
+    let status = instance.status.plan_status.get(&execution.plan_name);
+    status.is_some_and(|status| status.uid == execution.uid && status.status.is_terminal())
 }
 
 /// A change of an Instance.

@@ -42,6 +42,19 @@ fn check(old: &str, new: &str, expected: &str) {
     assert_eq!(outcome(admitted, &new), expected);
 }
 
+/// The same, with a plan that has ended by the status of the old Instance and is still in its spec.
+#[track_caller]
+fn check_after(status: &str, new: &str, expected: &str) {
+    let version: OperatorVersion = decode(VERSION);
+    let (mut old, mut new) = (instance(RUNNING), instance(new));
+    old.status = decode(&format!(
+        "{{planStatus: {{deploy: {{name: deploy, uid: u, status: {status}}}}}}}"
+    ));
+    new.status = old.status.clone();
+    let admitted = admit_update(&old, &mut new, (&version, &version), "new".to_owned());
+    assert_eq!(outcome(admitted, &new), expected);
+}
+
 const RUNNING: &str = "planExecution: {planName: deploy, uid: u}";
 
 /// TO7
@@ -140,6 +153,30 @@ fn a_plan_that_has_ended_is_removed() {
         "planExecution: {planName: deploy, uid: u, status: IN_PROGRESS}",
         "deploy u",
     );
+}
+
+/// TO7
+#[test]
+fn a_plan_that_has_ended_by_the_status_is_in_the_way_of_no_change() {
+    let update = format!("{RUNNING}, parameters: {{A: x}}");
+    check_after("COMPLETE", &update, "update new");
+    check_after("FATAL_ERROR", &update, "update new");
+    check_after(
+        "IN_PROGRESS",
+        &update,
+        "failed to update Instance ns/i: plan 'deploy' is scheduled (or running) and an update would trigger a different plan 'update'",
+    );
+    check_after("COMPLETE", "planExecution: {planName: backup}", "backup new");
+    check_after(
+        "COMPLETE",
+        "planExecution: {planName: deploy, uid: again}",
+        "deploy new",
+    );
+    // The engine removes it with its status.
+    let ended = "planExecution: {planName: deploy, uid: u, status: COMPLETE}";
+    check_after("COMPLETE", ended, " ");
+    // Another change leaves that to the engine.
+    check_after("COMPLETE", RUNNING, "deploy u");
 }
 
 /// TO7
