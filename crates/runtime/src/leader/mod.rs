@@ -7,6 +7,9 @@
 //!
 //! Two rules are stricter than client-go's. Work that has lost its lease has only the rest of the lease to end, then it is
 //! dropped. And a lease is released only after the work has ended, never while it runs.
+//!
+//! A candidate is also quicker than client-go's, which reads the lease every 2 to 4.4 seconds: it tries when the lease
+//! expires, and with [`Elector::with_watch`] as soon as it changes.
 
 mod leadership;
 mod record;
@@ -16,9 +19,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use setpoint_api::{Clock, Key, Status};
+use setpoint_api::options::WatchOptions;
+use setpoint_api::selector::FieldSelector;
+use setpoint_api::{Clock, Event, Key, Status};
 use setpoint_client::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
@@ -95,6 +101,8 @@ pub struct Elector {
     observed: ObservedLease,
     leadership: Leadership,
     events: Option<Recorder>,
+    /// Whether the lease is watched while another candidate holds it.
+    watches: bool,
 }
 
 /// The jitter of a candidate's retry period, so that the candidates do not send their requests at the same time.
@@ -165,6 +173,7 @@ impl Elector {
             observed: ObservedLease::default(),
             leadership,
             events: None,
+            watches: false,
         }
     }
 
@@ -173,6 +182,17 @@ impl Elector {
     pub fn with_events(self, events: Recorder) -> Self {
         let events = Some(events);
         Self { events, ..self }
+    }
+
+    /// The same candidate, which watches the lease while another candidate holds it: so it acquires a released lease at
+    /// once, and that of a leader which was killed a lease duration after its last renewal. Without the permission to
+    /// watch the lease it reads it periodically, as without this.
+    #[must_use]
+    pub fn with_watch(self) -> Self {
+        Self {
+            watches: true,
+            ..self
+        }
     }
 
     /// The leadership state as this candidate knows it; valid while the election runs and after.
@@ -239,11 +259,37 @@ impl Elector {
                 self.report("became leader");
                 return;
             }
-            let jitter = 1.0 + JITTER_FACTOR * rand::random::<f64>();
-            self.clock
-                .sleep(self.config.timing.retry_period.mul_f64(jitter))
-                .await;
+            self.wait_for_next_try().await;
         }
+    }
+
+    /// Waits for the retry period with jitter, or less if the lease expires or changes earlier.
+    async fn wait_for_next_try(&self) {
+        let jitter = 1.0 + JITTER_FACTOR * rand::random::<f64>();
+        let mut pause = self.config.timing.retry_period.mul_f64(jitter);
+        let now = self.clock.now();
+        if self.observed.is_taken(&self.config.identity, now) {
+            pause = pause.min(self.observed.remaining(now));
+        }
+        tokio::select! {
+            () = self.clock.sleep(pause) => {}
+            () = self.changed(), if self.watches => {}
+        }
+    }
+
+    /// Returns once the lease has changed since it was observed; never if it cannot be watched.
+    async fn changed(&self) {
+        let options = WatchOptions {
+            fields: FieldSelector::equals("metadata.name", self.config.lease.name()),
+            resource_version: self.observed.resource_version(),
+            ..WatchOptions::default()
+        };
+        if let Ok(mut changes) = self.leases.watch(&options).await
+            && let Some(Event::Added(_) | Event::Modified(_) | Event::Deleted(_)) = changes.next().await
+        {
+            return;
+        }
+        std::future::pending().await
     }
 
     /// Renews the lease; returns after renewals have failed for the renew deadline.

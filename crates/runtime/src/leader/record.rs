@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use setpoint_api::ResourceVersion;
 
 /// The lease as last observed, and when its spec last changed (client-go's `observedRecord` and `observedTime`).
 #[derive(Debug, Default)]
@@ -37,6 +38,11 @@ impl ObservedLease {
             self.changed_at = Some(now);
         }
         self.lease = lease;
+    }
+
+    /// The version that was observed; `None` if there was no lease.
+    pub(crate) fn resource_version(&self) -> Option<ResourceVersion> {
+        self.lease.metadata.resource_version.as_deref()?.parse().ok()
     }
 
     /// The holder's identity; empty if the lease is free.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use parking_lot::Mutex;
-use setpoint_api::{Clock, Status};
+use setpoint_api::{ApiVerb, Clock, GroupResource, Status};
 use setpoint_runtime::leader::{Config, Leadership};
 use setpoint_runtime::{Elector, reconcile::Error};
 use setpoint_testkit::{Cluster, RecordedRequest};
@@ -25,7 +25,17 @@ impl Candidate {
         let mut config = Config::new("default", "work", name);
         config.release_on_cancel = release;
         let clock = Arc::new(cluster.clock.clone());
-        let elector = Elector::new(&cluster.client(name), config, clock);
+        Self::run(Elector::new(&cluster.client(name), config, clock))
+    }
+
+    /// A candidate that watches the lease.
+    fn start_with_watch(cluster: &Cluster, name: &'static str) -> Self {
+        let config = Config::new("default", "work", name);
+        let clock = Arc::new(cluster.clock.clone());
+        Self::run(Elector::new(&cluster.client(name), config, clock).with_watch())
+    }
+
+    fn run(elector: Elector) -> Self {
         let (standing, stop) = (elector.leadership(), CancellationToken::new());
         let diary: Arc<Mutex<Vec<_>>> = Arc::default();
         let (entries, token) = (diary.clone(), stop.clone());
@@ -123,8 +133,52 @@ async fn the_lease_of_a_killed_leader_is_acquired_when_it_expires_and_not_before
     one.kill().await;
     let before = cluster.clock.now();
     until_held_by(&cluster, "two").await;
-    let waited = cluster.clock.now().duration_since(before).as_secs();
-    assert!((15..=20).contains(&waited), "{waited}");
+    let waited = cluster.clock.now().duration_since(before);
+    assert_eq!(waited.as_millis(), 15_000);
+}
+
+/// The candidate reads the lease at other times than the leader renews it, but the watch shows it each renewal.
+#[tokio::test]
+async fn a_candidate_that_watches_acquires_the_lease_one_duration_after_its_last_renewal() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let _two = Candidate::start_with_watch(&cluster, "two");
+    cluster.advance(Duration::from_secs(31)).await;
+    one.kill().await;
+    let renewed = spec(&cluster).renew_time.unwrap().0;
+    until_held_by(&cluster, "two").await;
+    let acquired = spec(&cluster).acquire_time.unwrap().0;
+    assert_eq!(acquired.duration_since(renewed).as_millis(), 15_000);
+}
+
+#[tokio::test]
+async fn a_candidate_that_watches_acquires_a_released_lease_at_once() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let _two = Candidate::start_with_watch(&cluster, "two");
+    cluster.advance(Duration::from_secs(31)).await;
+    let before = cluster.clock.now();
+    one.stop().await.unwrap();
+    until_held_by(&cluster, "two").await;
+    assert_eq!(cluster.clock.now(), before);
+}
+
+#[tokio::test]
+async fn a_candidate_that_may_not_watch_the_lease_reads_it() {
+    let cluster = Cluster::start().await;
+    let one = Candidate::start(&cluster, "one", true);
+    until_held_by(&cluster, "one").await;
+    let forbid_watches = |call: &RecordedRequest| {
+        let leases = GroupResource::new("coordination.k8s.io", "leases");
+        (call.verb == ApiVerb::Watch).then(|| Status::forbidden(&leases, "work", "no watches"))
+    };
+    cluster.interceptor.reject(forbid_watches);
+    let _two = Candidate::start_with_watch(&cluster, "two");
+    cluster.settle().await;
+    one.kill().await;
+    until_held_by(&cluster, "two").await;
 }
 
 /// A leader that cannot reach the server stops its work before another candidate begins.

@@ -35,7 +35,7 @@ pub(super) fn add(
         }
         loop {
             let config = leader::Config::new(NAMESPACE, lease, &identity());
-            let elector = Elector::new(&context.client, config, context.clock.clone());
+            let elector = Elector::new(&context.client, config, context.clock.clone()).with_watch();
             let work = |stop| run_all(&components, &context, stop);
             match elector.run(work, stop.clone()).await {
                 Err(Error::LostLease(_)) if !stop.is_cancelled() => {
