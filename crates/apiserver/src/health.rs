@@ -20,6 +20,9 @@ pub struct Check {
     probe: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// Its results by endpoint, in the order of [`HealthEndpoint::ALL`].
     results: [Results; 3],
+    /// Whether it failed when an endpoint last ran it. Only a change is logged: anonymous clients may request an endpoint as
+    /// often as they like.
+    is_failing: AtomicBool,
 }
 
 /// The results of a check at one endpoint, for `/metrics/slis`.
@@ -51,6 +54,7 @@ impl Check {
             live: true,
             probe: Box::new(probe),
             results: Default::default(),
+            is_failing: AtomicBool::new(false),
         }
     }
 
@@ -64,10 +68,11 @@ impl Check {
             live: false,
             probe: Box::new(probe),
             results: Default::default(),
+            is_failing: AtomicBool::new(false),
         }
     }
 
-    /// Runs the check for an endpoint and counts the result.
+    /// Runs the check for an endpoint, counts the result and logs it if it has changed.
     fn run(&self, endpoint: HealthEndpoint) -> Result<(), String> {
         let outcome = (self.probe)();
         let results = &self.results[endpoint as usize];
@@ -77,7 +82,19 @@ impl Check {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         results.is_passing.store(outcome.is_ok(), Ordering::Relaxed);
+        if self.has_changed(&outcome) {
+            match &outcome {
+                Ok(()) => tracing::info!(check = %self.name, "health check passes again"),
+                Err(reason) => tracing::warn!(check = %self.name, reason, "health check failed"),
+            }
+        }
         outcome
+    }
+
+    /// Whether the check began to fail, or to pass again.
+    fn has_changed(&self, outcome: &Result<(), String>) -> bool {
+        let fails = outcome.is_err();
+        self.is_failing.swap(fails, Ordering::Relaxed) != fails
     }
 }
 
@@ -186,9 +203,8 @@ fn report<'a>(
     for check in checks {
         let line = if excluded.contains(&&*check.name) {
             writeln!(lines, "[+]{} excluded: ok", check.name)
-        } else if let Err(reason) = check.run(endpoint) {
+        } else if check.run(endpoint).is_err() {
             healthy = false;
-            tracing::warn!(check = %check.name, reason, "health check failed");
             writeln!(lines, "[-]{} failed: reason withheld", check.name)
         } else {
             writeln!(lines, "[+]{} ok", check.name)
@@ -268,6 +284,15 @@ mod tests {
                 r#"kubernetes_healthchecks_total{name="informer-sync",status="error",type="readyz"} 2"#,
             ]
         );
+    }
+
+    #[test]
+    fn a_check_is_logged_when_it_begins_to_fail_and_when_it_passes_again() {
+        let check = Check::ready("etcd", || Ok(()));
+        let fail = || Err("no leader".to_owned());
+        let outcomes = [Ok(()), fail(), fail(), fail(), Ok(()), Ok(()), fail()];
+        let logged = outcomes.map(|outcome| check.has_changed(&outcome));
+        assert_eq!(logged, [false, true, false, false, true, false, true]);
     }
 
     fn checks(synced: bool) -> Vec<Check> {

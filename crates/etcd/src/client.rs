@@ -1,7 +1,7 @@
 //! [`Client`]: calls to one of several members, with credentials.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -21,6 +21,9 @@ pub(crate) struct Client {
     channels: Vec<Channel>,
     /// Position of the member that is called next.
     current: AtomicUsize,
+    /// Whether a member has served a call since the last warning. While none serves, every failed call moves on to the next
+    /// member, and only the first of them is worth a warning.
+    has_served: AtomicBool,
     credentials: Option<Credentials>,
     /// The token of the credentials.
     token: Mutex<Option<HeaderValue>>,
@@ -35,6 +38,7 @@ impl Client {
         Client {
             channels: config.endpoints.iter().cloned().map(Channel::new).collect(),
             current: AtomicUsize::new(0),
+            has_served: AtomicBool::new(true),
             credentials: config.credentials.clone(),
             token: Mutex::new(None),
             timeout: config.request_timeout,
@@ -105,7 +109,10 @@ impl Client {
                 }
                 Err(status) => Err(status.into_unsent()),
             };
-            let Err(status) = called else { return called };
+            let Err(status) = called else {
+                self.has_served.store(true, Relaxed);
+                return called;
+            };
             self.note_failure(position, &status);
             attempts += 1;
             // A rejected token means that nothing was executed.
@@ -167,9 +174,13 @@ impl Client {
             .current
             .compare_exchange(position, next, Relaxed, Relaxed)
             .is_ok();
-        if moved && next != position {
-            let (from, to) = (self.channels[position].endpoint(), self.channels[next].endpoint());
-            tracing::warn!(%from, %to, "calls of etcd go to another member");
+        if !moved || next == position {
+            return;
+        }
+        let (from, to) = (self.channels[position].endpoint(), self.channels[next].endpoint());
+        match self.has_served.swap(false, Relaxed) {
+            true => tracing::warn!(%from, %to, "calls of etcd go to another member"),
+            false => tracing::debug!(%from, %to, "calls of etcd go to another member"),
         }
     }
 }
@@ -186,7 +197,15 @@ fn rejects_token(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tracing::{Level, subscriber, subscriber::Interest};
+
     use super::*;
+    use crate::{
+        config::TlsFiles,
+        proto::{RangeRequest, RangeResponse},
+    };
 
     #[track_caller]
     fn check(code: Code, message: &str, expected: bool) {
@@ -201,5 +220,55 @@ mod tests {
         check(Code::INVALID_ARGUMENT, "etcdserver: user name is empty", true);
         check(Code::INVALID_ARGUMENT, "etcdserver: request is too large", false);
         check(Code::UNAVAILABLE, "etcdserver: no leader", false);
+    }
+
+    /// Counts the warnings that are logged.
+    #[derive(Default)]
+    struct Warnings(AtomicUsize);
+
+    impl subscriber::Subscriber for Warnings {
+        fn register_callsite(&self, _: &'static tracing::Metadata<'static>) -> Interest {
+            Interest::sometimes()
+        }
+
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() <= Level::WARN
+        }
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn a_cluster_that_serves_no_call_is_one_warning_however_many_calls_fail() {
+        let servers = ["http://127.0.0.1:1", "http://127.0.0.1:2"].map(str::to_owned);
+        let client = Client::new(&EtcdConfig::new(&servers, &TlsFiles::default()).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let request = RangeRequest::default();
+        let call = || client.read::<_, RangeResponse>("etcdserverpb.KV/Range", &request, client.timeout);
+        let warnings = Arc::new(Warnings::default());
+        subscriber::with_default(warnings.clone(), || {
+            for _ in 0..10 {
+                assert_eq!(runtime.block_on(call()).unwrap_err().code, Code::UNAVAILABLE);
+            }
+            assert_eq!(warnings.0.load(Relaxed), 1);
+            // The next outage is a warning again.
+            client.has_served.store(true, Relaxed);
+            runtime.block_on(call()).unwrap_err();
+            assert_eq!(warnings.0.load(Relaxed), 2);
+        });
     }
 }
