@@ -60,16 +60,16 @@ pub(crate) struct CertificateSpec {
 
 impl Pki {
     /// Reads the certificates in a directory. Those that are absent, due for renewal, signed by a previous CA or for
-    /// other addresses are issued again. `proxy_name` is the common name of the client certificate for aggregated API
-    /// servers, which they check.
-    pub fn open(dir: &Path, listen: IpAddr, proxy_name: &str, now: Timestamp) -> Result<Self, Error> {
+    /// other addresses are issued again. `addresses` are those of the server besides the loopback ones. `proxy_name` is
+    /// the common name of the client certificate for aggregated API servers, which they check.
+    pub fn open(dir: &Path, addresses: &[IpAddr], proxy_name: &str, now: Timestamp) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(Error::file("create", dir))?;
         let _lock = lock(dir)?;
         let authority = Authority::open(cluster_authority(dir), now)?;
         let proxy_authority = Authority::open(proxy_authority(dir), now)?;
         let issued = |authority: &Authority, spec| load_or_issue(dir, &authority.signing, spec, now);
         Ok(Self {
-            server: issued(&authority, server(listen))?,
+            server: issued(&authority, server(addresses))?,
             administrator: issued(&authority, administrator())?,
             kubelet_client: issued(&authority, kubelet_client())?,
             proxy: issued(&proxy_authority, proxy(proxy_name))?,
@@ -141,13 +141,15 @@ fn is_current(
     Ok(is_signed && is_same && !is_due && pair.is_matching())
 }
 
-fn server(listen: IpAddr) -> CertificateSpec {
+fn server(further_addresses: &[IpAddr]) -> CertificateSpec {
     let mut addresses: Vec<IpAddr> = vec![
         IpAddr::from([127, 0, 0, 1]),
         IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
     ];
-    if !listen.is_unspecified() && !addresses.contains(&listen) {
-        addresses.push(listen);
+    for address in further_addresses {
+        if !address.is_unspecified() && !addresses.contains(address) {
+            addresses.push(*address);
+        }
     }
     let dns_names = SERVER_NAMES
         .iter()

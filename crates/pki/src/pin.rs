@@ -40,8 +40,8 @@ mod tests {
     #[test]
     fn the_pin_of_a_ca_is_that_of_its_key() {
         let directory = tempfile::tempdir().unwrap();
-        let listen = std::net::Ipv4Addr::LOCALHOST.into();
-        let pki = Pki::open(directory.path(), listen, "proxy", Timestamp::UNIX_EPOCH).unwrap();
+        let addresses = [std::net::Ipv4Addr::LOCALHOST.into()];
+        let pki = Pki::open(directory.path(), &addresses, "proxy", Timestamp::UNIX_EPOCH).unwrap();
         let pins = public_key_pins(pki.authority.signing.certificate.as_bytes()).unwrap();
         assert_eq!(pins.len(), 1);
         assert_eq!(pins[0].len(), "sha256:".len() + 64);
@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn a_certificate_beside_the_pinned_one_is_left_out() {
         let directory = tempfile::tempdir().unwrap();
-        let listen = std::net::Ipv4Addr::LOCALHOST.into();
-        let pki = Pki::open(directory.path(), listen, "proxy", Timestamp::UNIX_EPOCH).unwrap();
+        let addresses = [std::net::Ipv4Addr::LOCALHOST.into()];
+        let pki = Pki::open(directory.path(), &addresses, "proxy", Timestamp::UNIX_EPOCH).unwrap();
         let [own, other] = [&pki.authority, &pki.proxy_authority].map(|one| &one.signing.certificate);
         let pin = public_key_pins(own.as_bytes()).unwrap().remove(0);
         let bundle = format!("{other}{own}");

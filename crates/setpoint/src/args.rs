@@ -314,9 +314,12 @@ impl Up {
         self.address_flags.advertise_address.unwrap_or(address.ip())
     }
 
-    /// The IP address in the serving certificate.
-    pub(crate) fn certificate_address(&self) -> IpAddr {
-        self.address_flags.certificate_address(self.listen)
+    /// The IP addresses in the serving certificate: that of the server, and that of the `kubernetes` Service, by which
+    /// pods reach it.
+    pub(crate) fn certificate_addresses(&self) -> Vec<IpAddr> {
+        let own = self.address_flags.certificate_address(self.listen);
+        let service = self.service_cluster_ip_range.nth(1);
+        std::iter::once(own).chain(service).collect()
     }
 }
 
@@ -419,14 +422,23 @@ mod tests {
             let up = up(line);
             (
                 up.listen_address().to_string(),
-                up.certificate_address().to_string(),
+                up.certificate_addresses()
+                    .iter()
+                    .map(IpAddr::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" "),
             )
         };
         let pair = |listen: &str, certified: &str| (listen.to_owned(), certified.to_owned());
-        assert_eq!(addresses(""), pair("127.0.0.1:6443", "127.0.0.1"));
-        assert_eq!(addresses("--secure-port 1"), pair("127.0.0.1:1", "127.0.0.1"));
+        assert_eq!(addresses(""), pair("127.0.0.1:6443", "127.0.0.1 10.0.0.1"));
+        assert_eq!(
+            addresses("--secure-port 1"),
+            pair("127.0.0.1:1", "127.0.0.1 10.0.0.1")
+        );
         let any = "--bind-address 0.0.0.0 --advertise-address 10.1.2.3";
-        assert_eq!(addresses(any), pair("0.0.0.0:6443", "10.1.2.3"));
+        assert_eq!(addresses(any), pair("0.0.0.0:6443", "10.1.2.3 10.0.0.1"));
+        let services = "--service-cluster-ip-range 10.96.0.0/16";
+        assert_eq!(addresses(services), pair("127.0.0.1:6443", "127.0.0.1 10.96.0.1"));
         let words = ["setpoint", "up", "--listen", "127.0.0.1:1", "--secure-port", "2"];
         assert!(Args::try_parse_from(words).is_err());
     }

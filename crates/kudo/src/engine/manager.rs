@@ -49,10 +49,11 @@ pub async fn run(connection: &Connection, config: Config) -> Result<()> {
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr()?;
     // Its files are read again when they change, so the directory stays as long as the engine runs.
-    let issued = PrivateDirectory::create("setpoint-kudo")?;
+    let issued;
     let cert_dir = match &config.cert_dir {
         Some(directory) => directory,
         None => {
+            issued = PrivateDirectory::create("setpoint-kudo")?;
             let pki = WebhookPki::generate(&[address.ip().to_string()], clock.now())?;
             pki.write(issued.path())?;
             register(&objects, address, &pki.authority).await?;

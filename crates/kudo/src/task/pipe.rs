@@ -205,13 +205,7 @@ fn pipe_pod(mut pod: Value, pipes: &[PipeSpec], name: &str) -> Result<Value, Str
             ));
         }
     }
-    let container = json!({
-        "name": CONTAINER,
-        "image": "busybox",
-        "command": ["/bin/sh", "-c"],
-        "args": ["sleep infinity"],
-        "volumeMounts": [{"name": volume, "mountPath": path}],
-    });
+    let container = waiter(volume, path);
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     pod["metadata"]["name"] = name.into();
@@ -219,6 +213,18 @@ fn pipe_pod(mut pod: Value, pipes: &[PipeSpec], name: &str) -> Result<Value, Str
     pod["spec"]["restartPolicy"] = "OnFailure".into();
     pod["spec"]["containers"] = json!([container]);
     Ok(pod)
+}
+
+/// The container from which the files are copied. Without its pull policy, the tag `latest` would be pulled each time.
+fn waiter(volume: &str, mount_path: &str) -> Value {
+    json!({
+        "name": CONTAINER,
+        "image": "busybox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-c"],
+        "args": ["sleep infinity"],
+        "volumeMounts": [{"name": volume, "mountPath": mount_path}],
+    })
 }
 
 /// The content of a file. A command that fails would fail again: it ends the plan. The size is checked first.

@@ -15,7 +15,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn open(dir: &Path, listen: IpAddr, now: Timestamp) -> Pki {
-    Pki::open(dir, listen, "front-proxy-client", now).unwrap()
+    Pki::open(dir, &[listen], "front-proxy-client", now).unwrap()
 }
 
 #[test]
@@ -66,6 +66,30 @@ fn another_address_needs_another_server_certificate() {
     let second = open(dir.path(), IpAddr::from([10, 1, 2, 3]), now);
     assert_ne!(first.server.certificate, second.server.certificate);
     assert_eq!(first.administrator.certificate, second.administrator.certificate);
+}
+
+/// FL6
+#[test]
+fn the_server_has_a_certificate_for_each_of_its_addresses() {
+    let dir = tempfile::tempdir().unwrap();
+    let addresses = [LOOPBACK, IpAddr::from([0, 0, 0, 0]), IpAddr::from([10, 96, 0, 1])];
+    let pki = Pki::open(
+        dir.path(),
+        &addresses,
+        "front-proxy-client",
+        at("2026-01-01T00:00:00Z"),
+    )
+    .unwrap();
+    let names = with_certificate(&pki.server, |one| one.subject_alt_names());
+    let certified: Vec<&[u8]> = names
+        .iter()
+        .filter_map(|name| match name {
+            GeneralName::Address(address) => Some(address.as_slice()),
+            _ => None,
+        })
+        .collect();
+    let local = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(certified, [&[127, 0, 0, 1][..], &local, &[10, 96, 0, 1]]);
 }
 
 #[test]
@@ -185,7 +209,7 @@ fn a_ca_with_the_key_of_another_is_an_error() {
     let now = at("2026-01-01T00:00:00Z");
     open(dir.path(), LOOPBACK, now);
     fs::copy(dir.path().join("server.key"), dir.path().join("ca.key")).unwrap();
-    let error = Pki::open(dir.path(), LOOPBACK, "front-proxy-client", now).unwrap_err();
+    let error = Pki::open(dir.path(), &[LOOPBACK], "front-proxy-client", now).unwrap_err();
     assert_eq!(error.to_string(), "ca.key is not the key of ca.crt");
 }
 

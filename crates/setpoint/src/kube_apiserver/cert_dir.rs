@@ -22,7 +22,7 @@ pub(super) fn use_certificate(
     flags: &mut TlsFlags,
     cert_dir: &Path,
     pki: &Path,
-    serving: IpAddr,
+    addresses: &[IpAddr],
     now: Timestamp,
 ) -> Result<()> {
     if flags.tls_cert_file.is_some() {
@@ -30,7 +30,7 @@ pub(super) fn use_certificate(
     }
     let (certificate, key) = (cert_dir.join("apiserver.crt"), cert_dir.join("apiserver.key"));
     if !certificate.exists() || !key.exists() {
-        write(&certificate, &key, &Pki::open(pki, serving, PROXY_NAME, now)?).with_context(|| {
+        write(&certificate, &key, &Pki::open(pki, addresses, PROXY_NAME, now)?).with_context(|| {
             format!(
                 "error creating self-signed certificates in {}",
                 cert_dir.display()
@@ -64,8 +64,8 @@ mod tests {
     fn flags_of(dir: &Path) -> TlsFlags {
         let mut flags = TlsFlags::default();
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let serving = IpAddr::from([127, 0, 0, 1]);
-        use_certificate(&mut flags, &dir.join("certs"), &dir.join("pki"), serving, now).unwrap();
+        let addresses = [IpAddr::from([127, 0, 0, 1])];
+        use_certificate(&mut flags, &dir.join("certs"), &dir.join("pki"), &addresses, now).unwrap();
         flags
     }
 

@@ -87,7 +87,7 @@ async fn serve_on_etcd(values: &Values, mut up: Up) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let storage = etcd_servers::storage(&values.list("etcd-servers"), &clock).await?;
     let prefix = values.text("etcd-prefix").unwrap_or(DEFAULT_PREFIX);
-    let serving = up.certificate_address();
+    let addresses = up.certificate_addresses();
     let cert_dir = PathBuf::from(values.text("cert-dir").unwrap_or(cert_dir::DEFAULT));
     let data_dir = match storage {
         Storage::DataDir(shared) => {
@@ -105,7 +105,7 @@ async fn serve_on_etcd(values: &Values, mut up: Up) -> Result<()> {
     };
     setpoint_store::open_private_dir(&data_dir)?;
     let pki = data_dir.join("pki");
-    cert_dir::use_certificate(&mut up.tls_flags, &cert_dir, &pki, serving, clock.now())?;
+    cert_dir::use_certificate(&mut up.tls_flags, &cert_dir, &pki, &addresses, clock.now())?;
     up.data_dir = Some(data_dir);
     serve::up(up).await
 }

@@ -38,7 +38,7 @@ const WARNING_INTERVAL: SignedDuration = SignedDuration::from_hours(24);
 #[derive(Debug)]
 pub(super) struct Certificates {
     dir: PathBuf,
-    listen: IpAddr,
+    addresses: Vec<IpAddr>,
     clock: Arc<dyn Clock>,
     pki: Pki,
     serving: ServingFiles,
@@ -73,7 +73,12 @@ impl Certificates {
     /// Reads all certificates. Those that the server issues are created if they do not exist.
     pub(super) fn open(args: &Up, dir: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
         let aggregation_flags = args.aggregation_flags.clone();
-        let pki = open_pki(dir, args.certificate_address(), &aggregation_flags, clock.now())?;
+        let pki = open_pki(
+            dir,
+            &args.certificate_addresses(),
+            &aggregation_flags,
+            clock.now(),
+        )?;
         let clients = Arc::new(ClientAuthentication::open(&args.authentication_flags)?);
         let serving = ServingFiles::open(&args.tls_flags).context("cannot use the serving certificate")?;
         let signing = SigningFiles::of_flags(&args.controller_flags)?;
@@ -86,7 +91,7 @@ impl Certificates {
         let controllers = watch::Sender::new(current);
         Ok(Self {
             dir: dir.to_owned(),
-            listen: args.certificate_address(),
+            addresses: args.certificate_addresses(),
             clock: clock.clone(),
             pki,
             serving,
@@ -187,7 +192,12 @@ impl Certificates {
 
     /// Reads the certificates that the server issues, and renews those that are due.
     fn reopen(&mut self) -> Result<()> {
-        let pki = open_pki(&self.dir, self.listen, &self.aggregation_flags, self.clock.now())?;
+        let pki = open_pki(
+            &self.dir,
+            &self.addresses,
+            &self.aggregation_flags,
+            self.clock.now(),
+        )?;
         if pki.server != self.pki.server {
             tracing::info!("the serving certificate was renewed");
         }
@@ -266,8 +276,8 @@ impl SigningFiles {
 }
 
 /// The certificates that the server issues. The client certificate for aggregated API servers may be the user's.
-fn open_pki(dir: &Path, listen: IpAddr, flags: &AggregationFlags, now: Timestamp) -> Result<Pki> {
-    let mut pki = Pki::open(dir, listen, PROXY_NAME, now)?;
+fn open_pki(dir: &Path, addresses: &[IpAddr], flags: &AggregationFlags, now: Timestamp) -> Result<Pki> {
+    let mut pki = Pki::open(dir, addresses, PROXY_NAME, now)?;
     let read = |path: &Path| {
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };

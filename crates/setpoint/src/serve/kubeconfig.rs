@@ -175,7 +175,7 @@ mod tests {
     fn pki(dir: &Path, now: &str) -> Pki {
         Pki::open(
             dir,
-            SERVER.address.ip(),
+            &[SERVER.address.ip()],
             "front-proxy-client",
             now.parse().unwrap(),
         )

@@ -6,6 +6,7 @@
 mod cgroups;
 mod eviction;
 mod join;
+mod kudo;
 mod metrics;
 mod phases;
 mod recovery;

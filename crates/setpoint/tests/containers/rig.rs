@@ -81,9 +81,14 @@ fn reason_to_skip() -> Option<&'static str> {
     if !is_set("SETPOINT_CONTAINERD") || !is_set("SETPOINT_KUBECTL") {
         return Some("SETPOINT_CONTAINERD and SETPOINT_KUBECTL name no programs");
     }
-    let tools = ["/usr/bin/busybox", "/usr/sbin/runc", "/usr/sbin/ip"];
+    let tools = [
+        "/usr/bin/busybox",
+        "/usr/sbin/runc",
+        "/usr/sbin/ip",
+        "/usr/sbin/nft",
+    ];
     if !tools.iter().all(|path| Path::new(path).exists()) {
-        return Some("busybox, runc or iproute2 is not installed");
+        return Some("busybox, runc, iproute2 or nftables is not installed");
     }
     (!rustix::process::geteuid().is_root()).then_some("only root can start containerd")
 }
@@ -160,6 +165,14 @@ impl Rig {
         let socket = self.options.directory.join("containerd.sock");
         let flags = ["--nodes=0"];
         self.server = serve(self.directory.path(), &socket, (LOOPBACK, port, &flags));
+    }
+
+    /// Adds an image to the runtime.
+    pub(crate) fn import(&self, image: Image) {
+        let archive = self.directory.path().join("image.tar");
+        std::fs::write(&archive, oci::archive(&[image])).unwrap();
+        let containerd = self.containerd.as_ref().unwrap();
+        self.runtime.block_on(containerd.import(&archive)).unwrap();
     }
 
     /// The containers that the runtime has, by `ctr`.
@@ -362,7 +375,7 @@ fn serve(directory: &Path, socket: &Path, (address, port, flags): (&str, u16, &[
     server
 }
 
-/// An image `busybox:test` with all of busybox's programs.
+/// The image `busybox:test`, which is also `busybox:latest`, with all of busybox's programs.
 fn busybox() -> Image {
     let directory = |path: &str, mode| File {
         path: path.to_owned(),
@@ -393,7 +406,9 @@ fn busybox() -> Image {
             }),
     );
     Image {
-        names: vec!["docker.io/library/busybox:test".to_owned()],
+        names: ["test", "latest"]
+            .map(|tag| format!("docker.io/library/busybox:{tag}"))
+            .into(),
         cmd: vec!["sh".to_owned()],
         files,
         ..Image::default()
