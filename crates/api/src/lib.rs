@@ -11,6 +11,7 @@ pub mod change;
 pub mod clock;
 pub mod field;
 pub mod go_duration;
+pub mod go_quote;
 pub mod gvk;
 pub mod json;
 pub mod key;

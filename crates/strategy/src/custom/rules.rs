@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use compact_str::{CompactString, format_compact};
 
-use setpoint_api::field::{DisplayJson, ErrorType, Errors, FieldError};
+use setpoint_api::field::{ErrorType, Errors, FieldError};
+use setpoint_api::go_quote::go_quote;
 use setpoint_api::name;
 use setpoint_schema::custom::{SchemaViolation, ViolationKind};
 use setpoint_schema::patch::{go_text, go_type};
@@ -277,8 +278,11 @@ pub fn field_error(report: &SchemaViolation) -> FieldError {
     }
 }
 
-/// A value as JSON, with sorted keys.
+/// A value as error messages print it: a string as Go quotes it, all else as JSON with sorted keys.
 pub(super) fn text(value: &Tree) -> String {
+    if let Tree::Str(value) = value {
+        return go_quote(value);
+    }
     let mut text = Vec::new();
     setpoint_schema::write::write_tree(&value.sorted(), &mut text);
     String::from_utf8(text).unwrap_or_default()
@@ -288,7 +292,7 @@ pub(super) fn text(value: &Tree) -> String {
 fn quoted(value: &Tree) -> String {
     match value {
         Tree::Str(_) => text(value),
-        other => text(other).display_json(),
+        other => go_quote(&text(other)),
     }
 }
 

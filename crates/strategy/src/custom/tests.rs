@@ -368,3 +368,38 @@ fn rules_are_not_evaluated_on_an_invalid_object() {
         &["<nil>: Invalid value: failed rule: false"],
     );
 }
+
+// The messages are those of a Kubernetes API server for the same definition and objects.
+#[test]
+fn errors_quote_strings_as_go_does() {
+    let kind = one_kind(
+        r#""schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "a": {"type": "string", "enum": ["<x>", "y\u0001"]},
+            "b": {"type": "string", "pattern": "^z$"},
+            "c": {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'q'", "message": "m"}]},
+            "e": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}}"#,
+    );
+    check(
+        &*kind,
+        r#""a":"<v>&\u0001\u2028""#,
+        &[
+            r#"a: Unsupported value: "<v>&\x01\u2028": supported values: "<x>", "y\x01""#,
+            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        ],
+    );
+    check(
+        &*kind,
+        r#""b":"<v>&\u0001\u2028""#,
+        &[r#"b: Invalid value: "<v>&\x01\u2028": b in body should match '^z$'"#],
+    );
+    check(
+        &*kind,
+        r#""c":"<v>&\u0001\u2028""#,
+        &[r#"c: Invalid value: "<v>&\x01\u2028": m"#],
+    );
+    check(
+        &*kind,
+        r#""e":["<&>","<&>"]"#,
+        &[r#"e[1]: Duplicate value: "<&>""#],
+    );
+}
