@@ -8,7 +8,7 @@
 //!
 //! The design and the constants are those of Kubernetes' `apiserver/pkg/util/flowcontrol`, with these differences. The
 //! hash of a flow has a random key, so that a client cannot choose its queues. A flow leaves some seats of its level to
-//! other flows, so that nobody waits for the slow requests of one user ([`queue_set`]). The response of a long list and the first
+//! other flows, so that no user waits for the slow requests of another ([`queue_set`]). The response of a long list and the first
 //! events of a watch occupy their seats no longer than the maximum request timeout, even if the client does not read. In
 //! `work_estimator` only watches of other processes count, since controllers of this one share the caches.
 //!
