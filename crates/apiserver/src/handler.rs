@@ -95,17 +95,25 @@ pub(crate) async fn handle(
     exchange
         .audit
         .update(|record| audit::body::record_response(record, kind, &result));
-    let render = RenderOptions {
+    let render = render_options(exchange, negotiated, kind)?;
+    match is_costly(negotiated, &result) {
+        true => off_worker(|| write(exchange, negotiated, render, result)),
+        false => write(exchange, negotiated, render, result),
+    }
+}
+
+fn render_options(
+    exchange: &Exchange<'_>,
+    negotiated: Negotiated,
+    kind: &Arc<dyn Kind>,
+) -> Result<RenderOptions, StatusError> {
+    Ok(RenderOptions {
         format: negotiated.format,
         representation: negotiated.representation,
         kind: kind.clone(),
         include_object: IncludeObject::parse(exchange.query, negotiated.representation)?,
         now: exchange.begun,
-    };
-    match is_costly(negotiated, &result) {
-        true => off_worker(|| write(exchange, negotiated, render, result)),
-        false => write(exchange, negotiated, render, result),
-    }
+    })
 }
 
 /// The time for the body and the execution. Only the body of a watch has one, and its parameter is not read.

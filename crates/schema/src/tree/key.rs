@@ -1,4 +1,4 @@
-//! The key of a pair of a map: a name, and its hash, by which lookups tell keys apart without reading them.
+//! The key of a pair of a map: a name, and its hash, by which lookups distinguish keys without reading them.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

@@ -369,7 +369,7 @@ fn rules_are_not_evaluated_on_an_invalid_object() {
     );
 }
 
-// The messages are those of a Kubernetes API server for the same definition and objects.
+// The messages are those of a Kubernetes API server for the same CRD and objects.
 #[test]
 fn errors_quote_strings_as_go_does() {
     let kind = one_kind(
