@@ -58,13 +58,11 @@ pub(crate) async fn handle(
     let shared = exchange.shared;
     let deadline = Deadline::after(exchange.begun, timeout(exchange)?, &*shared.clock);
     shared.memory.check(exchange, resource, &user, body.as_ref())?;
-    let ReceivedPayload {
-        payload,
-        reservation: _in_flight,
-    } = match verb.is_read() {
+    let received = match verb.is_read() {
         true => ReceivedPayload::default(),
         false => receive(exchange, (verb, supported), &user, body, deadline).await?,
     };
+    let (payload, _in_flight) = (received.payload, received.reservation);
     if let Some(payload) = &payload {
         record_body(exchange, &**kind, payload);
     }
