@@ -13,6 +13,10 @@ pub(crate) struct EtcdProcess {
 
 impl EtcdProcess {
     /// Starts the program on free ports, with its data in `dir`, and waits until it listens.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a process is waited for with a limit by the clock of the machine"
+    )]
     pub(crate) fn start(program: &str, dir: &Path) -> Self {
         let (port, peer) = (free_port(), free_port());
         let (url, peer) = (
