@@ -2,8 +2,10 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
+use jiff::SignedDuration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use setpoint_api::Clock;
 
 use crate::mutation;
 use crate::targets::Target;
@@ -31,6 +33,8 @@ pub struct Finding {
 pub struct Report {
     pub inputs: u64,
     pub findings: Vec<Finding>,
+    /// The longest time that an input took, and its number.
+    pub slowest: (SignedDuration, Option<u64>),
 }
 
 /// A run stops after this many findings.
@@ -38,17 +42,18 @@ const MAX_FINDINGS: usize = 5;
 
 /// Runs a target on its seeds and on the planned inputs. Readers recurse, so the thread should have the stack that the
 /// server gives its own.
-pub fn run(target: &Target, plan: Plan) -> Report {
+pub fn run(target: &Target, plan: Plan, clock: &dyn Clock) -> Report {
     let seeds = (target.seeds)();
     let mut report = Report::default();
     for seed in &seeds {
-        report.check(target, None, seed.clone());
+        report.check(target, (None, seed.clone()), clock);
     }
     for number in plan.first..plan.first + plan.inputs {
         if report.findings.len() >= MAX_FINDINGS {
             break;
         }
-        report.check(target, Some(number), mutated(&seeds, plan.seed, number));
+        let input = mutated(&seeds, plan.seed, number);
+        report.check(target, (Some(number), input), clock);
     }
     report
 }
@@ -65,11 +70,12 @@ fn mutated(seeds: &[Vec<u8>], seed: u64, number: u64) -> Vec<u8> {
 }
 
 impl Report {
-    fn check(&mut self, target: &Target, number: Option<u64>, input: Vec<u8>) {
+    fn check(&mut self, target: &Target, (number, input): (Option<u64>, Vec<u8>), clock: &dyn Clock) {
         self.inputs += 1;
-        let Err(panicked) = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&input))) else {
-            return;
-        };
+        let started = clock.now();
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
+        self.slowest = self.slowest.max((clock.now().duration_since(started), number));
+        let Err(panicked) = outcome else { return };
         let text = panicked.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panicked.downcast_ref::<&str>().copied());
         self.findings.push(Finding {
@@ -82,6 +88,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use setpoint_api::SystemClock;
+
     use super::*;
     use crate::targets;
 
@@ -95,7 +103,7 @@ mod tests {
             first: 0,
             inputs: INPUTS / target.cost,
         };
-        let report = run(target, plan);
+        let report = run(target, plan, &SystemClock::new());
         let finding = report.findings.first();
         assert!(
             finding.is_none(),
@@ -139,7 +147,7 @@ mod tests {
             first: 10,
             inputs: 100,
         };
-        let report = run(&careless, plan);
+        let report = run(&careless, plan, &SystemClock::new());
         assert_eq!(report.findings.len(), MAX_FINDINGS);
         assert_eq!(report.findings[0].message, "bad input");
         let number = report.findings[0].number.unwrap();

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use setpoint_api::{Clock, SystemClock};
-use setpoint_fuzz::{Finding, Plan, Target, run, targets};
+use setpoint_fuzz::{Finding, Plan, Report, Target, run, targets};
 
 /// Fuzz the readers of untrusted bytes.
 #[derive(Debug, Parser)]
@@ -20,6 +20,9 @@ struct Args {
     /// How long each target is run.
     #[arg(long, default_value_t = 10)]
     seconds: i64,
+    /// How many inputs each target is run on, besides its seeds, however long it takes.
+    #[arg(long, conflicts_with = "seconds")]
+    inputs: Option<u64>,
     /// The seed of the random number generator.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -38,11 +41,11 @@ fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let mut code = ExitCode::SUCCESS;
     for target in selected(&args)? {
-        let (inputs, findings) = run_for(target, &args);
-        println!("{}: {inputs} inputs, {} findings", target.name, findings.len());
-        for finding in &findings {
+        let report = run_target(target, &args);
+        print(target, &report);
+        for finding in &report.findings {
             code = ExitCode::FAILURE;
-            report(target, finding, &args)?;
+            save(target, finding, &args)?;
         }
     }
     Ok(code)
@@ -59,27 +62,43 @@ fn selected(args: &Args) -> Result<Vec<&'static Target>> {
     Ok(vec![target])
 }
 
-fn run_for(target: &Target, args: &Args) -> (u64, Vec<Finding>) {
+fn run_target(target: &Target, args: &Args) -> Report {
     let clock = SystemClock::new();
+    let mut plan = Plan {
+        seed: args.seed,
+        first: args.first,
+        inputs: args.inputs.unwrap_or((PORTION / target.cost).max(1)),
+    };
     let end = clock.now().as_second().saturating_add(args.seconds);
-    let (mut first, mut inputs) = (args.first, 0);
+    let mut total = Report::default();
     loop {
-        let portion = (PORTION / target.cost).max(1);
-        let plan = Plan {
-            seed: args.seed,
-            first,
-            inputs: portion,
-        };
-        let report = run(target, plan);
-        first += portion;
-        inputs += report.inputs;
-        if !report.findings.is_empty() || clock.now().as_second() >= end {
-            return (inputs, report.findings);
+        let report = run(target, plan, &clock);
+        plan.first += plan.inputs;
+        total.inputs += report.inputs;
+        total.slowest = total.slowest.max(report.slowest);
+        total.findings.extend(report.findings);
+        if args.inputs.is_some() || !total.findings.is_empty() || clock.now().as_second() >= end {
+            return total;
         }
     }
 }
 
-fn report(target: &Target, finding: &Finding, args: &Args) -> Result<()> {
+fn print(target: &Target, report: &Report) {
+    let Report {
+        inputs,
+        findings,
+        slowest: (duration, number),
+    } = report;
+    let number = number.map_or("a seed".to_owned(), |number| format!("input {number}"));
+    println!(
+        "{}: {inputs} inputs, {} findings, at most {} ms ({number})",
+        target.name,
+        findings.len(),
+        duration.as_millis()
+    );
+}
+
+fn save(target: &Target, finding: &Finding, args: &Args) -> Result<()> {
     fs::create_dir_all(&args.findings).context("cannot create the directory for findings")?;
     let number = finding
         .number

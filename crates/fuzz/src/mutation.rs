@@ -58,6 +58,17 @@ const TOKENS: &[&str] = &[
     "Ki",
     "E",
     "n",
+    "{{",
+    "}}",
+    "{{- ",
+    " -}}",
+    " | ",
+    "{{end}}",
+    "{{else}}",
+    "{{range .l}}",
+    "{{with .m}}",
+    "{{template \"t\" .}}",
+    "$x := ",
 ];
 
 /// A mutation of one of the seeds.

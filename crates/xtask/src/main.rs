@@ -30,7 +30,7 @@ usage: cargo xtask <command>
                       --floods [LIST] [--seconds N]: measure what one user notices of another's floods instead;
                       --etcd [histories|rollout]: run three servers on three etcd members instead
   pack [--check]      write the schema pack from the published API types, or compare it
-  fuzz [ARGS]         fuzz the readers of untrusted bytes: --target NAME, --seconds N, --seed N
+  fuzz [ARGS]         fuzz the readers of untrusted bytes: --target NAME, --seconds N or --inputs N, --seed N
   dist                build the binary that ships, with its bill of materials and build provenance
   sbom                write the bill of materials alone (CycloneDX)";
 
