@@ -63,7 +63,7 @@ pub fn write(shape: &Shape, tree: &Tree, empty: EmptyCollections) -> CanonicalJs
     write_stored(shape, tree, empty, None)
 }
 
-/// As [`write`], for an object whose managed fields are not in the tree: they are JSON already
+/// As [`write()`], for an object whose managed fields are not in the tree: they are JSON already
 /// ([`crate::apply::managed_fields_of_new`]).
 pub fn write_with_managed_fields(
     shape: &Shape,
