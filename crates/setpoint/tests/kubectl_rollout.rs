@@ -281,6 +281,11 @@ fn a_rollout_is_undone_to_any_revision_and_reports_when_it_is_stuck() {
     check(
         &kubectl,
         &[
+            // On a busy machine, pods may take longer than a second to start.
+            (
+                "patch deployment web --type=merge -p {\"spec\":{\"progressDeadlineSeconds\":600}}",
+                &["patched"],
+            ),
             ("rollout undo deployment/web", &["rolled back"]),
             ("rollout status deployment/web --timeout=60s", &["successfully"]),
         ],
