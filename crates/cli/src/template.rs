@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value as Json};
 use setpoint_api::{Clock, SystemClock};
+use setpoint_codec::{from_tree, yaml};
 use setpoint_template::{Environment, Functions, MissingKey, NumberType, Template, Value};
 
 /// The arguments of `setpoint template`.
@@ -66,8 +67,10 @@ fn read(path: &Path) -> Result<String> {
 fn data(files: &[PathBuf], settings: &[String]) -> Result<Json> {
     let mut data = Json::Object(Map::new());
     for file in files {
-        let values: BTreeMap<String, Json> = serde_saphyr::from_str(&read(file)?)
-            .with_context(|| format!("{} is not a YAML map", file.display()))?;
+        let tree = yaml::parse(read(file)?.as_bytes())
+            .with_context(|| format!("cannot parse {}", file.display()))?;
+        let values: BTreeMap<String, Json> =
+            from_tree(&tree).with_context(|| format!("{} is not a YAML map", file.display()))?;
         merge(&mut data, Json::Object(values.into_iter().collect()));
     }
     for setting in settings {

@@ -1,8 +1,8 @@
 //! YAML: parsing to a tree, writing from a tree.
 //!
 //! Plain scalars are resolved as kube-apiserver does, by YAML 1.1: `yes`, `on` and `y` are booleans, `010` is eight, and
-//! a date is a string. Only the first YAML document of a stream is parsed. A duplicate key is not an error here: the last
-//! value wins, and [`ParsedYaml::duplicates`] has the line.
+//! a date is a string. Of a stream, [`parse`] reads the first YAML document and [`parse_all`] each of them. A duplicate key
+//! is not an error here: the last value wins, and [`ParsedYaml::duplicates`] has the line.
 
 mod fold;
 mod load;
@@ -43,8 +43,17 @@ pub fn parse(bytes: &[u8]) -> Result<Tree, Error> {
 
 /// Parses the first YAML document and reports duplicate keys.
 pub fn parse_with_duplicates(bytes: &[u8]) -> Result<ParsedYaml, Error> {
+    load::first_document(text(bytes)?)
+}
+
+/// Parses every YAML document of a stream; of duplicate keys the last value wins. One without content is null.
+pub fn parse_all(bytes: &[u8]) -> Result<Vec<Tree>, Error> {
+    load::all_documents(text(bytes)?)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Utf8)?;
-    load::first_document(text.strip_prefix('\u{feff}').unwrap_or(text))
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 #[cfg(test)]

@@ -21,30 +21,22 @@ const NODE_BYTES: usize = size_of::<Tree>();
 const MAX_DUPLICATES: usize = 1000;
 
 pub(super) fn first_document(text: &str) -> Result<ParsedYaml, Error> {
-    let mut options = Options::default();
-    options.flow_nesting_limit = MAX_DEPTH;
-    options.block_nesting_limit = MAX_DEPTH;
-    let mut loader = Loader {
-        text,
-        events: Parser::new_from_str_with_options(text, options),
-        anchors: HashMap::new(),
-        copied: 0,
-        duplicates: Vec::new(),
-    };
-    loop {
-        match loader.next()? {
-            Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
-            Some((Event::StreamEnd | Event::DocumentEnd, _)) | None => return Ok(ParsedYaml::default()),
-            Some(event) => {
-                let tree = loader.node(event, 0)?.0;
-                loader.finish()?;
-                return Ok(ParsedYaml {
-                    tree,
-                    duplicates: loader.duplicates,
-                });
-            }
-        }
+    let mut loader = Loader::new(text);
+    let tree = loader.next_document()?.unwrap_or_default();
+    Ok(ParsedYaml {
+        tree,
+        duplicates: loader.duplicates,
+    })
+}
+
+/// All YAML documents of a stream. What their aliases may copy is limited for all of them together.
+pub(super) fn all_documents(text: &str) -> Result<Vec<Tree>, Error> {
+    let mut loader = Loader::new(text);
+    let mut documents = Vec::new();
+    while let Some(tree) = loader.next_document()? {
+        documents.push(tree);
     }
+    Ok(documents)
 }
 
 struct Loader<'a> {
@@ -60,6 +52,35 @@ struct Loader<'a> {
 type SizedNode = (Tree, usize);
 
 impl<'a> Loader<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut options = Options::default();
+        options.flow_nesting_limit = MAX_DEPTH;
+        options.block_nesting_limit = MAX_DEPTH;
+        Self {
+            text,
+            events: Parser::new_from_str_with_options(text, options),
+            anchors: HashMap::new(),
+            copied: 0,
+            duplicates: Vec::new(),
+        }
+    }
+
+    /// The next YAML document, or nothing at the end of the stream.
+    fn next_document(&mut self) -> Result<Option<Tree>, Error> {
+        loop {
+            match self.next()? {
+                Some((Event::StreamStart | Event::DocumentEnd, _)) => {}
+                Some((Event::DocumentStart(..), _)) => self.anchors.clear(),
+                Some((Event::StreamEnd, _)) | None => return Ok(None),
+                Some(event) => {
+                    let tree = self.node(event, 0)?.0;
+                    self.finish()?;
+                    return Ok(Some(tree));
+                }
+            }
+        }
+    }
+
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Error> {
         self.events
             .next()

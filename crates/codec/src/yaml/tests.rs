@@ -180,6 +180,36 @@ fn a_key_of_more_than_128_bytes_is_written_as_an_explicit_key() {
     );
 }
 
+#[track_caller]
+fn check_stream(text: &str, expected: &[&str]) {
+    let trees = parse_all(text.as_bytes()).unwrap();
+    let json: Vec<_> = trees
+        .iter()
+        .map(|tree| String::from_utf8(json::write(tree)).unwrap())
+        .collect();
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn every_document_of_a_stream_is_parsed() {
+    check_stream("", &[]);
+    check_stream(
+        "a: 1\n---\n# nothing\n---\n- yes\n",
+        &[r#"{"a":1}"#, "null", "[true]"],
+    );
+    check_stream(
+        "---\na: &x 1\nb: *x\n...\n---\nc\n",
+        &[r#"{"a":1,"b":1}"#, r#""c""#],
+    );
+}
+
+#[test]
+fn an_error_in_any_document_is_an_error_of_the_stream() {
+    assert!(parse_all(b"a: 1\n---\nb: [\n").is_err());
+    // An anchor ends with its document.
+    assert!(parse_all(b"a: &x 1\n---\nb: *x\n").is_err());
+}
+
 fn any_tree() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
         Just(Tree::Null),

@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use setpoint_api::Clock;
+use setpoint_codec::{from_tree, json, yaml};
 use setpoint_values::cron;
 
 use crate::jq;
@@ -222,10 +223,11 @@ impl WatchEvent {
 }
 
 fn parse_text<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    match text.trim_start().starts_with('{') {
-        true => serde_json::from_str(text).map_err(|error| format!("config unmarshal: {error}")),
-        false => serde_saphyr::from_str(text).map_err(|error| format!("config unmarshal: {error}")),
-    }
+    let tree = match text.trim_start().starts_with('{') {
+        true => json::parse(text.as_bytes()).map_err(|error| format!("config unmarshal: {error}"))?,
+        false => yaml::parse(text.as_bytes()).map_err(|error| format!("config unmarshal: {error}"))?,
+    };
+    from_tree(&tree).map_err(|error| format!("config unmarshal: {error}"))
 }
 
 fn parse_crontab(crontab: &str) -> Result<cron::Schedule, String> {

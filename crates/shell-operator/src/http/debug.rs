@@ -2,6 +2,7 @@
 
 use ::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
+use setpoint_codec::{to_tree, yaml};
 
 use super::Reply;
 use crate::binding_context::objects_to_json;
@@ -55,10 +56,14 @@ fn not_found() -> Reply {
 fn formatted(format: &str, value: &Value, text: impl FnOnce() -> String) -> Reply {
     let body = match format {
         "json" => value.to_string(),
-        "yaml" => serde_saphyr::to_string(value).unwrap_or_else(|error| error.to_string()),
+        "yaml" => to_yaml(value),
         _ => text(),
     };
     (StatusCode::OK, body)
+}
+
+fn to_yaml(value: &Value) -> String {
+    to_tree(value).map_or_else(|error| error.to_string(), |tree| yaml::write(&tree))
 }
 
 fn main_dump(shared: &Shared) -> QueueDump {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use setpoint_codec::{from_tree, yaml};
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,8 +118,11 @@ fn parse_json(text: &[u8]) -> Result<Vec<RawOperation>, serde_json::Error> {
 }
 
 fn parse_yaml(text: &[u8]) -> Result<Vec<RawOperation>, String> {
-    let text = std::str::from_utf8(text).map_err(|error| format!("invalid object patch: {error}"))?;
-    serde_saphyr::from_multiple(text).map_err(|error| format!("invalid object patch: {error}"))
+    let documents = yaml::parse_all(text).map_err(|error| format!("invalid object patch: {error}"))?;
+    let documents = documents.iter().filter(|document| !document.is_null());
+    documents
+        .map(|document| from_tree(document).map_err(|error| format!("invalid object patch: {error}")))
+        .collect()
 }
 
 impl RawOperation {
@@ -212,7 +216,9 @@ fn structured(value: Option<Value>, field: &str) -> Result<Value, String> {
     match value {
         None | Some(Value::Null) => Err(format!("'{field}' is required")),
         Some(Value::String(text)) => {
-            serde_saphyr::from_str(&text).map_err(|error| format!("'{field}' is invalid: {error}"))
+            let tree =
+                yaml::parse(text.as_bytes()).map_err(|error| format!("'{field}' is invalid: {error}"))?;
+            from_tree(&tree).map_err(|error| format!("'{field}' is invalid: {error}"))
         }
         Some(value) => Ok(value),
     }

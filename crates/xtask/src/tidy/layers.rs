@@ -47,7 +47,6 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("schema", 0, &[]),
     row("store", 0, &[]),
     row("streaming", 0, &[]),
-    row("template", 0, &[]),
     row("x509", 0, &[]),
     row("pki", 1, &["x509"]),
     row("codec", 1, &["api", "schema"]),
@@ -58,6 +57,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row("cache", 2, &["api", "codec"]),
     row("cel", 2, &["api", "schema", "values"]),
     row("client", 2, &["api", "codec", "values"]),
+    row("template", 2, &["codec"]),
     row("strategy", 3, &["api", "cel", "codec", "schema", "values"]),
     row(
         "kinds",
@@ -122,6 +122,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
         &[
             "api",
             "client",
+            "codec",
             "encryption",
             "etcd",
             "kinds",
@@ -162,7 +163,7 @@ pub(crate) const CRATES: &[CrateRow] = &[
     row(
         "shell-operator",
         7,
-        &["api", "client", "pki", "runtime", "values"],
+        &["api", "client", "codec", "pki", "runtime", "values"],
     ),
     CrateRow {
         name: "setpoint",
