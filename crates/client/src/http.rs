@@ -30,6 +30,7 @@ use std::time::Duration;
 use ::http::uri::InvalidUri;
 use ::http::{HeaderName, HeaderValue, Request as HttpRequest, header};
 use bytes::Bytes;
+use futures_core::future::BoxFuture;
 use http_body_util::Full;
 use parking_lot::Mutex;
 use setpoint_api::{Clock, Request, Response, Serve, ServeFuture, Status, SystemClock};
@@ -220,24 +221,31 @@ impl Http {
 
     /// The same with this `Accept` header.
     pub async fn get_as(&self, path: &str, accept: &'static str) -> Result<Bytes, Status> {
-        self.send_raw(&EncodedRequest::get(path), accept).await
+        self.send_raw(EncodedRequest::get(path), accept).await
     }
 
     /// The response body of a POST of a JSON body to a non-resource path, such as that of a webhook.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<Bytes, Status> {
         let encoded = EncodedRequest::post(path, body.into());
-        self.send_raw(&encoded, encoding::JSON).await
+        self.send_raw(encoded, encoding::JSON).await
     }
 
-    async fn send_raw(&self, encoded: &EncodedRequest, accept: &'static str) -> Result<Bytes, Status> {
-        let mut attempts = 0;
-        loop {
-            let pooled = self.send(encoded, accept).await?;
-            match response::read_bytes(pooled).await {
-                Ok(bytes) => return Ok(bytes),
-                Err(error) => attempts = self.wait_to_retry(error, attempts).await?,
+    // Boxed: the body of an `async fn` is compiled by each crate that awaits it, and this one contains HTTP and TLS.
+    fn send_raw(
+        &self,
+        encoded: EncodedRequest,
+        accept: &'static str,
+    ) -> BoxFuture<'_, Result<Bytes, Status>> {
+        Box::pin(async move {
+            let mut attempts = 0;
+            loop {
+                let pooled = self.send(&encoded, accept).await?;
+                match response::read_bytes(pooled).await {
+                    Ok(bytes) => return Ok(bytes),
+                    Err(error) => attempts = self.wait_to_retry(error, attempts).await?,
+                }
             }
-        }
+        })
     }
 
     /// Sends the request in the format of the resource, and falls back to JSON if the server does not support protobuf.

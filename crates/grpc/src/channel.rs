@@ -2,8 +2,13 @@
 //!
 //! The connection is made by the first call, and again by the first call after it broke: the server may be restarted at
 //! any time.
+//!
+//! Futures without type parameters are boxed: the body of an `async fn` is compiled by each crate that awaits it, and
+//! these contain HTTP/2.
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +23,8 @@ use tokio::task::JoinSet;
 use crate::frame;
 use crate::request_body::RequestBody;
 use crate::{Code, Endpoint, MessageSender, MessageStream, Status, unary_response};
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Headers that are sent with a call.
 pub type Metadata = Vec<(HeaderName, HeaderValue)>;
@@ -71,19 +78,7 @@ impl Channel {
         metadata: Metadata,
     ) -> Result<A, Status> {
         let encoded = frame::encode(&request.encode_to_vec());
-        let mut is_sent = false;
-        let call = async {
-            let sender = self.sender().await?;
-            is_sent = true;
-            self.call(sender, (method, metadata), encoded).await
-        };
-        let called = tokio::time::timeout(timeout, call).await;
-        let message = match called {
-            Ok(message) => message?,
-            Err(_) if is_sent => return Err(deadline_exceeded()),
-            // Without a connection the call was not sent.
-            Err(_) => return Err(deadline_exceeded().into_unsent()),
-        };
+        let message = self.call((method, metadata), encoded, timeout).await?;
         A::decode(message).map_err(|error| Status::new(Code::INTERNAL, error.to_string()))
     }
 
@@ -115,29 +110,44 @@ impl Channel {
         Ok((sender, stream))
     }
 
-    async fn open_stream(
-        &self,
-        method: &str,
+    fn open_stream<'a>(
+        &'a self,
+        method: &'a str,
         body: RequestBody,
         metadata: Metadata,
-    ) -> Result<MessageStream, Status> {
-        let sender = self.sender().await?;
-        let response = self.send(sender, (method, metadata), body).await?;
-        Status::from_headers(response.headers()).map_or(Ok(()), Status::into_result)?;
-        Ok(MessageStream::new(response.into_body()))
+    ) -> BoxFuture<'a, Result<MessageStream, Status>> {
+        Box::pin(async move {
+            let sender = self.sender().await?;
+            let response = self.send(sender, (method, metadata), body).await?;
+            Status::from_headers(response.headers()).map_or(Ok(()), Status::into_result)?;
+            Ok(MessageStream::new(response.into_body()))
+        })
     }
 
     /// The message of a unary response.
-    async fn call(
-        &self,
-        sender: SendRequest<RequestBody>,
-        target: (&str, Metadata),
+    fn call<'a>(
+        &'a self,
+        target: (&'a str, Metadata),
         request: Bytes,
-    ) -> Result<Bytes, Status> {
-        let body = RequestBody::Single(Some(request));
-        let response = self.send(sender, target, body).await?;
-        Status::from_headers(response.headers()).map_or(Ok(()), Status::into_result)?;
-        unary_response::read_message(response.into_body(), Status::broken).await
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, Status>> {
+        Box::pin(async move {
+            let mut is_sent = false;
+            let call = async {
+                let sender = self.sender().await?;
+                is_sent = true;
+                let body = RequestBody::Single(Some(request));
+                let response = self.send(sender, target, body).await?;
+                Status::from_headers(response.headers()).map_or(Ok(()), Status::into_result)?;
+                unary_response::read_message(response.into_body(), Status::broken).await
+            };
+            match tokio::time::timeout(timeout, call).await {
+                Ok(message) => message,
+                Err(_) if is_sent => Err(deadline_exceeded()),
+                // Without a connection the call was not sent.
+                Err(_) => Err(deadline_exceeded().into_unsent()),
+            }
+        })
     }
 
     async fn send(

@@ -8,6 +8,7 @@ mod frames;
 use ::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use futures_core::future::BoxFuture;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -58,18 +59,25 @@ impl Http {
         command: &[&str],
         max_bytes: usize,
     ) -> Result<ExecOutput, Status> {
-        let encoded = EncodedRequest::get(&path(target, command));
-        let credentials = self.credentials.current().await?;
-        let connector = self.pool.connector(&credentials).map_err(Status::internal)?;
-        let mut request = self.build_request(&encoded, encoding::JSON, &credentials)?;
-        request.headers_mut().extend(handshake());
-        let response = connector.send_upgrade(request).await?;
-        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(rejection(response).await);
-        }
-        let upgraded = hyper::upgrade::on(response).await;
-        let upgraded = upgraded.map_err(|error| interrupted(&error))?;
-        read_output(TokioIo::new(upgraded), max_bytes).await
+        self.exec_at(path(target, command), max_bytes).await
+    }
+
+    // Boxed, so that it is compiled here and not by each crate that awaits it.
+    fn exec_at(&self, path: String, max_bytes: usize) -> BoxFuture<'_, Result<ExecOutput, Status>> {
+        Box::pin(async move {
+            let encoded = EncodedRequest::get(&path);
+            let credentials = self.credentials.current().await?;
+            let connector = self.pool.connector(&credentials).map_err(Status::internal)?;
+            let mut request = self.build_request(&encoded, encoding::JSON, &credentials)?;
+            request.headers_mut().extend(handshake());
+            let response = connector.send_upgrade(request).await?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(rejection(response).await);
+            }
+            let upgraded = hyper::upgrade::on(response).await;
+            let upgraded = upgraded.map_err(|error| interrupted(&error))?;
+            read_output(TokioIo::new(upgraded), max_bytes).await
+        })
     }
 }
 
