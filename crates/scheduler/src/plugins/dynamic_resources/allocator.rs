@@ -8,10 +8,11 @@ use setpoint_api::quantity::Quantity;
 
 use super::allocated::DeviceId;
 use super::constraint::ConstraintState;
-use super::objects::{Claim, DeviceClass, DeviceRequest, DeviceSelector, ObjectView, Request, ResourceSlice};
+use super::objects::{Claim, DeviceClass, DeviceRequest, DeviceSelector, ObjectView, Request};
 use super::pools::{NodePool, PoolDevice, gather_pools};
 pub(super) use super::result::{AllocatedDevice, Allocation};
 use super::selector::{SelectorError, Selectors};
+use super::slices::ResourceSlice;
 use super::taint_rules::{TaintRule, is_tainted_by_rule};
 
 /// The number of devices that a claim may have.

@@ -1,6 +1,7 @@
 //! Constraints on the attributes of the devices of a claim.
 
-use super::objects::{Attribute, Claim, Device, DeviceRequest, Request};
+use super::objects::{Claim, DeviceRequest, Request};
+use super::slices::{Attribute, Device};
 
 /// The attributes of the devices chosen so far, per constraint of a claim.
 #[derive(Debug, Default, Clone)]

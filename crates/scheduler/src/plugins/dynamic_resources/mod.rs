@@ -1,7 +1,7 @@
 //! DynamicResources: allocates the devices that the ResourceClaims of a pod request, from published ResourceSlices
 //! (upstream: `plugins/dynamicresources` and `dynamic-resource-allocation/structured`).
 //!
-//! `objects` has views of the API objects, `selector` evaluates CEL selectors on devices, `pools` finds the devices of a
+//! `objects` and `slices` have views of the API objects, `selector` evaluates CEL selectors on devices, `pools` finds the devices of a
 //! node, `allocator` searches an allocation, `allocated` knows the devices in use, `bind` writes allocations and
 //! reservations, `post_filter` gives up allocations that are in the way, `taint_rules` adds the taints of
 //! DeviceTaintRules. Devices that several claims may share are not supported: they are never allocated.
@@ -16,6 +16,7 @@ mod pools;
 mod post_filter;
 mod result;
 mod selector;
+mod slices;
 mod taint_rules;
 #[cfg(test)]
 mod tests;
@@ -39,8 +40,9 @@ use crate::pod_info::node_selector::NodeSelector;
 use crate::state::{ClusterState, NodeRef};
 use allocated::{DeviceId, InFlight};
 use allocator::{Allocation, AllocationError, Allocator};
-use objects::{Claim, DeviceClass, ObjectView, ResourceSlice, all_of, find};
+use objects::{Claim, DeviceClass, ObjectView, all_of, find};
 use selector::Selectors;
+use slices::ResourceSlice;
 
 const NAME: &str = "DynamicResources";
 

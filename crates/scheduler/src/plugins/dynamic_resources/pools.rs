@@ -6,7 +6,8 @@ use compact_str::CompactString;
 use setpoint_api::quantity::Quantity;
 
 use super::allocated::DeviceId;
-use super::objects::{CounterId, Device, ObjectView, ResourceSlice, SliceNodes};
+use super::objects::ObjectView;
+use super::slices::{CounterId, Device, ResourceSlice, SliceNodes};
 
 /// The driver and the name of a pool.
 pub(super) type PoolId = (CompactString, CompactString);

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use setpoint_cel::{Environment, EvalError, Program, Type, Value, ValueSchema};
 
-use super::objects::{Attribute, Device};
+use super::slices::{Attribute, Device};
 
 /// The most that the evaluation of a selector may cost.
 const MAX_COST: u64 = 1_000_000;
