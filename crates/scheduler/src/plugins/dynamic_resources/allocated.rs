@@ -1,6 +1,6 @@
 //! Devices in use: those of allocated claims, and those of pods that are being bound.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use setpoint_api::{Key, ResourceVersion, Stored};
 use setpoint_runtime::Cache;
 
-use super::objects::{Claim, ObjectView};
+use super::capacity::{self, ConsumedCapacity};
+use super::objects::{self, Claim, ObjectView};
 use crate::framework::Rejection;
 
 /// A device by its driver, pool and name.
@@ -18,6 +19,23 @@ pub(super) struct DeviceId {
     pub(super) driver: CompactString,
     pub(super) pool: CompactString,
     pub(super) device: CompactString,
+}
+
+/// A device of an allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DeviceUse {
+    pub(super) id: DeviceId,
+    /// What it consumes of a device that other claims may have, too; `None` if no other claim may have the device.
+    pub(super) share: Option<ConsumedCapacity>,
+}
+
+/// The devices in use when a cycle began.
+#[derive(Debug, Default)]
+pub(super) struct AllocatedState {
+    /// Devices that no other claim may have.
+    pub(super) exclusive: HashSet<DeviceId>,
+    /// What all claims together consume of the devices that they share.
+    pub(super) shared: HashMap<DeviceId, ConsumedCapacity>,
 }
 
 /// Allocations that are decided and that the caches do not show yet.
@@ -35,7 +53,7 @@ struct PendingAllocation {
     pod: CompactString,
     /// The key and the uid of the claim.
     claim: (Key, CompactString),
-    devices: Vec<DeviceId>,
+    devices: Vec<DeviceUse>,
     /// The version that the claim was written as; `None` until then.
     written: Option<ResourceVersion>,
 }
@@ -46,6 +64,46 @@ impl fmt::Display for DeviceId {
     }
 }
 
+// === impl DeviceUse ===
+
+impl DeviceUse {
+    /// The use of a device by an allocated claim; `None` for admin access, which leaves the device to other claims.
+    fn of(device: &objects::AllocatedDevice) -> Option<Self> {
+        let capacities = device.consumed_capacity.iter();
+        let consumed = || capacities.map(|(name, amount)| (name.clone(), amount.0));
+        let id = DeviceId {
+            driver: device.driver.clone(),
+            pool: device.pool.clone(),
+            device: device.device.clone(),
+        };
+        let share = device.share_id.as_ref().map(|_| consumed().collect());
+        (!device.admin_access).then_some(Self { id, share })
+    }
+
+    /// Whether both cannot be in use at once. What shares consume together is checked by the search.
+    fn excludes(&self, other: &Self) -> bool {
+        self.id == other.id && (self.share.is_none() || other.share.is_none())
+    }
+}
+
+// === impl AllocatedState ===
+
+impl AllocatedState {
+    pub(super) fn add(&mut self, device: DeviceUse) {
+        match device.share {
+            None => drop(self.exclusive.insert(device.id)),
+            Some(consumed) => capacity::add(self.shared.entry(device.id).or_default(), &consumed),
+        }
+    }
+
+    /// Whether any claim has the device.
+    pub(super) fn is_in_use(&self, id: &DeviceId) -> bool {
+        self.exclusive.contains(id) || self.shared.contains_key(id)
+    }
+}
+
+// === impl InFlight ===
+
 impl InFlight {
     /// Whether the claim is being allocated.
     pub(super) fn contains(&self, claim: &Stored) -> bool {
@@ -54,10 +112,12 @@ impl InFlight {
     }
 
     /// Adds the allocation of a claim; rejected if another cycle took a device in the meantime.
-    pub(super) fn add(&self, pod: &str, claim: &Stored, devices: Vec<DeviceId>) -> Result<(), Rejection> {
+    pub(super) fn add(&self, pod: &str, claim: &Stored, devices: Vec<DeviceUse>) -> Result<(), Rejection> {
         let mut allocations = self.allocations.lock();
-        let is_taken = |device: &DeviceId| allocations.iter().any(|one| one.devices.contains(device));
-        if devices.iter().any(is_taken) || allocations.iter().any(|one| one.is_pending(claim)) {
+        let mut taken = allocations.iter().flat_map(|one| &one.devices);
+        if taken.any(|taken| devices.iter().any(|device| device.excludes(taken)))
+            || allocations.iter().any(|one| one.is_pending(claim))
+        {
             return Err(Rejection::unschedulable("cannot allocate all claims"));
         }
         allocations.push(PendingAllocation {
@@ -85,28 +145,27 @@ impl InFlight {
 
     /// All devices in use. The lock is taken before the claims are read: no cycle counts by claims that are older than those
     /// by which an entry was dropped.
-    pub(super) fn devices_in_use(&self, claims: Option<&Arc<Cache>>) -> HashSet<DeviceId> {
-        let (mut devices, claims) = {
+    pub(super) fn allocated_state(&self, claims: Option<&Arc<Cache>>) -> AllocatedState {
+        let mut state = AllocatedState::default();
+        let claims = {
             let mut allocations = self.allocations.lock();
             let claims = claims.map(|claims| claims.snapshot());
             allocations.retain(|one| {
                 let claim = claims.as_ref().and_then(|claims| claims.find(&one.claim.0));
                 claim.is_some_and(|claim| one.is_pending(claim))
             });
-            let devices = allocations.iter().flat_map(|one| one.devices.iter().cloned());
-            (devices.collect::<HashSet<_>>(), claims)
+            let devices = allocations.iter().flat_map(|one| &one.devices);
+            devices.for_each(|device| state.add(device.clone()));
+            claims
         };
         let claims = claims.iter().flat_map(|claims| claims.iter().cloned());
         for claim in claims.filter_map(ObjectView::<Claim>::of) {
-            let allocated = claim.view.allocated_devices().iter();
-            let exclusive = allocated.filter(|device| !device.admin_access);
-            devices.extend(exclusive.map(|device| DeviceId {
-                driver: device.driver.clone(),
-                pool: device.pool.clone(),
-                device: device.device.clone(),
-            }));
+            let devices = claim.view.allocated_devices().iter();
+            devices
+                .filter_map(DeviceUse::of)
+                .for_each(|device| state.add(device));
         }
-        devices
+        state
     }
 }
 

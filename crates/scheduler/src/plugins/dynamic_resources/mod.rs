@@ -4,11 +4,12 @@
 //! `objects` and `slices` have views of the API objects, `selector` evaluates CEL selectors on devices, `pools` finds the devices of a
 //! node, `allocator` searches an allocation, `allocated` knows the devices in use, `bind` writes allocations and
 //! reservations, `post_filter` gives up allocations that are in the way, `taint_rules` adds the taints of
-//! DeviceTaintRules. Devices that several claims may share are not supported: they are never allocated.
+//! DeviceTaintRules, `capacity` computes what an allocation consumes of a device that several claims may share.
 
 mod allocated;
 mod allocator;
 mod bind;
+mod capacity;
 mod constraint;
 mod hints;
 mod objects;
@@ -38,8 +39,8 @@ use crate::framework::{
 use crate::pod_info::PodInfo;
 use crate::pod_info::node_selector::NodeSelector;
 use crate::state::{ClusterState, NodeRef};
-use allocated::{DeviceId, InFlight};
-use allocator::{Allocation, AllocationError, Allocator};
+use allocated::InFlight;
+use allocator::{Allocation, AllocationError, Allocator, UnallocatedClaim};
 use objects::{Claim, DeviceClass, ObjectView, all_of, find};
 use selector::Selectors;
 use slices::ResourceSlice;
@@ -64,7 +65,9 @@ pub(super) struct DynamicResources {
 #[derive(Debug, Clone)]
 struct ClaimState {
     claims: Vec<ObjectView<Claim>>,
-    /// Searches allocations for the claims without one; `None` if there are none.
+    /// The claims without an allocation.
+    unallocated: Arc<[UnallocatedClaim]>,
+    /// Searches allocations for these claims; `None` if there are none.
     allocator: Option<Arc<Allocator>>,
     /// The allocations that Filter found, by node.
     found: Arc<Mutex<HashMap<CompactString, Arc<Vec<Allocation>>>>>,
@@ -121,6 +124,7 @@ impl PreFilter for DynamicResources {
     ) -> Result<PreFilterResult, Rejection> {
         let mut state = ClaimState {
             claims: Vec::new(),
+            unallocated: Arc::default(),
             allocator: None,
             found: Arc::default(),
         };
@@ -136,12 +140,16 @@ impl PreFilter for DynamicResources {
                 Some(_) => claim.view.check_reservable(pod)?,
                 None => {
                     self.check_unallocated(claim)?;
-                    unallocated.push(claim.clone());
+                    unallocated.push(UnallocatedClaim {
+                        key: claim.object.key().clone(),
+                        view: claim.view.clone(),
+                    });
                 }
             }
         }
         if !unallocated.is_empty() {
-            state.allocator = Some(Arc::new(self.allocator(unallocated)));
+            state.unallocated = unallocated.into();
+            state.allocator = Some(Arc::new(self.allocator()));
         }
         cycle.write(state);
         Ok(PreFilterResult::AllNodes)
@@ -160,7 +168,7 @@ impl Filter for DynamicResources {
         };
         let are_available = state.claims.iter().all(is_available);
         if let Some(allocator) = &state.allocator {
-            let allocations = match allocator.allocate(node.name(), &label) {
+            let allocations = match allocator.allocate(&state.unallocated, node.name(), &label) {
                 Ok(allocations) => allocations,
                 Err(AllocationError::NotFound) => {
                     return Err(Rejection::unresolvable("cannot allocate all claims"));
@@ -221,7 +229,7 @@ impl Reserve for DynamicResources {
                 None => found.next(),
             };
             if let Some(allocation) = allocation {
-                let devices: Vec<DeviceId> = allocation.exclusive_devices().collect();
+                let devices = allocation.device_uses().collect();
                 self.in_flight.add(&pod.uid, &claim.object, devices)?;
             }
             reserved.push(allocation.map(|allocation| allocation.to_json(&claim.view)));
@@ -297,17 +305,16 @@ impl DynamicResources {
         Ok(())
     }
 
-    fn allocator(&self, claims: Vec<ObjectView<Claim>>) -> Allocator {
+    fn allocator(&self) -> Allocator {
         let classes: Vec<ObjectView<DeviceClass>> = all_of(self.classes.as_ref());
         Allocator {
-            claims,
             slices: all_of::<ResourceSlice>(self.slices.as_ref()),
             classes: classes
                 .into_iter()
                 .map(|class| (class.object.key().name().into(), class))
                 .collect(),
             taint_rules: all_of(self.taint_rules.as_ref()),
-            in_use: self.in_flight.devices_in_use(self.claims.as_ref()),
+            allocated: self.in_flight.allocated_state(self.claims.as_ref()),
             selectors: self.selectors.clone(),
         }
     }

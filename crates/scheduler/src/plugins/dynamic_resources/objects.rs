@@ -1,5 +1,6 @@
 //! Views of ResourceClaims and DeviceClasses.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use setpoint_api::Key;
 use setpoint_runtime::Cache;
 
+use super::slices::ApiQuantity;
 use crate::framework::Rejection;
 pub(super) use crate::plugins::storage::ObjectView;
 use crate::pod_info::node_selector::NodeSelector;
@@ -57,6 +59,14 @@ pub(super) struct DeviceRequest {
     count: i64,
     pub(super) admin_access: bool,
     pub(super) tolerations: Vec<Toleration>,
+    pub(super) capacity: CapacityRequirements,
+}
+
+/// The capacities that a request needs of each device.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CapacityRequirements {
+    pub(super) requests: BTreeMap<CompactString, ApiQuantity>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -106,6 +116,10 @@ pub(super) struct AllocatedDevice {
     pub(super) pool: CompactString,
     pub(super) device: CompactString,
     pub(super) admin_access: bool,
+    /// Set if other claims may have the device, too.
+    #[serde(rename = "shareID")]
+    pub(super) share_id: Option<CompactString>,
+    pub(super) consumed_capacity: BTreeMap<CompactString, ApiQuantity>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -175,6 +189,14 @@ impl Request {
         let exactly = self.exactly.iter().map(|one| (None, one));
         let first = self.first_available.iter().enumerate();
         exactly.chain(first.map(|(position, one)| (Some(position), one)))
+    }
+
+    /// The name of the request, or that of the alternative alone.
+    pub(super) fn own_name<'a>(&'a self, one: &'a DeviceRequest) -> &'a str {
+        match one.name.is_empty() {
+            true => &self.name,
+            false => &one.name,
+        }
     }
 
     /// The name of the request, or `request/alternative`.

@@ -1,11 +1,11 @@
 //! [`gather_pools`]: the devices that a node can use, by resource pool.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 use setpoint_api::quantity::Quantity;
 
-use super::allocated::DeviceId;
+use super::allocated::{AllocatedState, DeviceId};
 use super::objects::ObjectView;
 use super::slices::{CounterId, Device, ResourceSlice, SliceNodes};
 
@@ -31,17 +31,33 @@ pub(super) struct PoolDevice<'a> {
     pub(super) nodes: SliceNodes<'a>,
 }
 
-impl NodePool<'_> {
+impl<'a> NodePool<'a> {
     /// Whether the device is of this pool.
     pub(super) fn has(&self, device: &DeviceId) -> bool {
         *self.driver == device.driver && *self.name == device.pool
+    }
+
+    /// Whether there is enough of the counters that the device consumes. As upstream, none of the pool's counters may be
+    /// exceeded already.
+    pub(super) fn has_counters(&self, device: &Device) -> bool {
+        let has = |(counter, amount)| self.counters.get(&counter).is_some_and(|left| *left >= amount);
+        device.consumed_counters().all(has) && self.counters.values().all(|left| !left.is_negative())
+    }
+
+    /// Changes the counters by what the device consumes.
+    pub(super) fn change_counters(&mut self, device: &'a Device, change: fn(Quantity, Quantity) -> Quantity) {
+        for (counter, amount) in device.consumed_counters() {
+            if let Some(left) = self.counters.get_mut(&counter) {
+                *left = change(*left, amount);
+            }
+        }
     }
 }
 
 /// The pools with slices for the node. Only the newest generation of a pool counts.
 pub(super) fn gather_pools<'a, 'b>(
     slices: &'a [ObjectView<ResourceSlice>],
-    in_use: &HashSet<DeviceId>,
+    allocated: &AllocatedState,
     node: &str,
     label: &'b dyn Fn(&str) -> Option<&'b str>,
 ) -> Vec<NodePool<'a>> {
@@ -55,7 +71,7 @@ pub(super) fn gather_pools<'a, 'b>(
     pools
         .filter_map(|slices| {
             let mut pool = gather_pool(&slices, node, label)?;
-            pool.counters = left_counters(&slices, in_use);
+            pool.counters = left_counters(&slices, allocated);
             Some(pool)
         })
         .collect()
@@ -110,7 +126,7 @@ fn gather_pool<'a, 'b>(
 /// The counters of a pool without what devices in use consume of them, whichever node they are for.
 fn left_counters<'a>(
     slices: &[&'a ResourceSlice],
-    in_use: &HashSet<DeviceId>,
+    allocated: &AllocatedState,
 ) -> BTreeMap<CounterId<'a>, Quantity> {
     let newest = slices.iter().map(|slice| slice.spec.pool.generation).max();
     let current = || {
@@ -121,7 +137,7 @@ fn left_counters<'a>(
     let mut left: BTreeMap<CounterId<'a>, Quantity> = sets
         .flat_map(|set| {
             let counters = set.counters.iter();
-            counters.map(|(name, value)| ((&set.name, name), value.quantity()))
+            counters.map(|(name, value)| ((&set.name, name), value.value.0))
         })
         .collect();
     if left.is_empty() {
@@ -138,7 +154,7 @@ fn left_counters<'a>(
                 pool: spec.pool.name.clone(),
                 device: device.name.clone(),
             };
-            if !in_use.contains(&id) {
+            if !allocated.is_in_use(&id) {
                 continue;
             }
             for (counter, amount) in device.consumed_counters() {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::allocated::DeviceId;
+use super::allocated::{DeviceId, DeviceUse};
+use super::capacity::ConsumedCapacity;
 use super::objects::Claim;
 use crate::pod_info::Toleration;
 use crate::pod_info::node_selector::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
@@ -28,16 +30,21 @@ pub(super) struct AllocatedDevice {
     pub(super) alternative: Option<usize>,
     pub(super) admin_access: bool,
     pub(super) tolerations: Vec<Toleration>,
+    /// What it consumes of a device that other claims may have, too; `None` of one that it has for itself.
+    pub(super) share: Option<ConsumedCapacity>,
     /// The node, if the device is for it alone.
     pub(super) node_name: Option<CompactString>,
     pub(super) node_selector: Option<NodeSelector>,
 }
 
 impl Allocation {
-    /// The devices that no other claim may have.
-    pub(super) fn exclusive_devices(&self) -> impl Iterator<Item = DeviceId> {
-        let exclusive = self.devices.iter().filter(|device| !device.admin_access);
-        exclusive.map(|device| device.id.clone())
+    /// The devices that other claims cannot have, or not all of.
+    pub(super) fn device_uses(&self) -> impl Iterator<Item = DeviceUse> {
+        let used = self.devices.iter().filter(|device| !device.admin_access);
+        used.map(|device| DeviceUse {
+            id: device.id.clone(),
+            share: device.share.clone(),
+        })
     }
 
     /// The positions of the alternatives that were chosen, one per request.
@@ -166,6 +173,14 @@ impl AllocatedDevice {
         });
         if self.admin_access {
             json["adminAccess"] = json!(true);
+        }
+        if let Some(consumed) = &self.share {
+            json["shareID"] = json!(Uuid::new_v4().to_string());
+            if !consumed.is_empty() {
+                let amounts = consumed.iter();
+                let amounts = amounts.map(|(name, amount)| (name.to_string(), json!(amount.to_string())));
+                json["consumedCapacity"] = Value::Object(amounts.collect());
+            }
         }
         if !self.tolerations.is_empty() {
             let toleration = |one: &Toleration| {

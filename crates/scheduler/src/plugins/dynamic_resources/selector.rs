@@ -100,10 +100,8 @@ fn value_of<'a>(driver: &str, device: &Device) -> Value<'a> {
         .attributes
         .iter()
         .filter_map(|(name, attribute)| Some((name.as_str(), attribute_value(attribute)?)));
-    let capacities = device.capacity.iter().filter_map(|(name, capacity)| {
-        let quantity = capacity.value.parse().ok()?;
-        Some((name.as_str(), Value::quantity(quantity)))
-    });
+    let capacities = device.capacity.iter();
+    let capacities = capacities.map(|(name, capacity)| (name.as_str(), Value::quantity(capacity.value.0)));
     Value::map(vec![
         (Value::string("driver"), Value::string(driver)),
         (

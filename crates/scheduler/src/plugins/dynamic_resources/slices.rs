@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 use serde::Deserialize;
-use setpoint_api::quantity::{Format, Quantity};
+use setpoint_api::quantity::Quantity;
 
 use super::objects::DeviceRequest;
 use crate::pod_info::Toleration;
@@ -85,11 +85,36 @@ pub(super) struct Attribute {
     pub(super) version: Option<String>,
 }
 
+/// A capacity of a device, or a counter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Capacity {
+    pub(super) value: ApiQuantity,
+    pub(super) request_policy: Option<RequestPolicy>,
+}
+
+/// The amounts of a capacity that an allocation may consume.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RequestPolicy {
+    pub(super) default: Option<ApiQuantity>,
+    /// In ascending order.
+    pub(super) valid_values: Vec<ApiQuantity>,
+    pub(super) valid_range: Option<ValidRange>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Capacity {
-    pub(super) value: CompactString,
+pub(super) struct ValidRange {
+    pub(super) min: Option<ApiQuantity>,
+    pub(super) max: Option<ApiQuantity>,
+    pub(super) step: Option<ApiQuantity>,
 }
+
+/// A quantity of an object. An invalid one cannot have been admitted: it is zero.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(from = "CompactString")]
+pub(super) struct ApiQuantity(pub(super) Quantity);
 
 /// The set and the name of a counter in a pool.
 pub(super) type CounterId<'a> = (&'a CompactString, &'a CompactString);
@@ -143,7 +168,7 @@ impl Device {
     pub(super) fn consumed_counters(&self) -> impl Iterator<Item = (CounterId<'_>, Quantity)> {
         self.consumes_counters.iter().flat_map(|set| {
             let counters = set.counters.iter();
-            counters.map(|(name, amount)| ((&set.counter_set, name), amount.quantity()))
+            counters.map(|(name, amount)| ((&set.counter_set, name), amount.value.0))
         })
     }
 
@@ -153,12 +178,10 @@ impl Device {
     }
 }
 
-// === impl Capacity ===
+// === impl ApiQuantity ===
 
-impl Capacity {
-    /// The value. An invalid one cannot have been admitted: it is zero.
-    pub(super) fn quantity(&self) -> Quantity {
-        let zero = Quantity::new(0, Format::DecimalSi);
-        self.value.parse().unwrap_or(zero)
+impl From<CompactString> for ApiQuantity {
+    fn from(text: CompactString) -> Self {
+        Self(text.parse().unwrap_or_default())
     }
 }

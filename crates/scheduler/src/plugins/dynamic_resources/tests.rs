@@ -1,10 +1,13 @@
 //! Rows over the node `n` with two small devices and a large one, and a node pool of another node.
 
+mod shares;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use setpoint_api::{GroupResource, Header, Key, ResourceVersion, Stored};
 
+use super::allocated::{AllocatedState, DeviceId, DeviceUse};
 use super::*;
 
 fn viewed<T: for<'a> serde::Deserialize<'a> + Send + Sync + 'static>(
@@ -44,29 +47,51 @@ fn exactly(more: Value) -> Value {
     json!({"name": "r", "exactly": request(more)})
 }
 
-fn allocator(claims: &[Value], in_use: &[&str]) -> Allocator {
+fn claims(claims: &[Value]) -> Vec<UnallocatedClaim> {
+    let claims = claims.iter().enumerate();
+    claims
+        .map(|(number, devices)| UnallocatedClaim {
+            key: Key::new("default", &format!("c{number}")),
+            view: serde_json::from_value::<Claim>(json!({"spec": {"devices": devices}}))
+                .map(Arc::new)
+                .unwrap(),
+        })
+        .collect()
+}
+
+fn in_use(names: &[&str]) -> AllocatedState {
+    let mut state = AllocatedState::default();
+    for name in names {
+        state.add(exclusive(name));
+    }
+    state
+}
+
+fn exclusive(name: &str) -> DeviceUse {
+    DeviceUse {
+        id: DeviceId {
+            driver: "d".into(),
+            pool: "n".into(),
+            device: name.into(),
+        },
+        share: None,
+    }
+}
+
+fn allocator(allocated: &[&str]) -> Allocator {
     let devices = json!([
         device("s0", "small", 0),
         device("s1", "small", 1),
         device("l0", "large", 0)
     ]);
-    let in_use = in_use.iter().map(|name| DeviceId {
-        driver: "d".into(),
-        pool: "n".into(),
-        device: (*name).into(),
-    });
-    let claims = claims.iter().enumerate();
     Allocator {
-        claims: claims
-            .map(|(number, devices)| viewed(&format!("c{number}"), &json!({"spec": {"devices": devices}})))
-            .collect(),
         slices: vec![
             slice("n", 1, devices),
             slice("other", 1, json!([device("x", "small", 0)])),
         ],
         classes: HashMap::from([("c".into(), viewed("c", &json!({})))]),
         taint_rules: Vec::new(),
-        in_use: in_use.collect(),
+        allocated: in_use(allocated),
         selectors: Arc::default(),
     }
 }
@@ -82,8 +107,8 @@ fn names(allocations: &[Allocation]) -> String {
 
 /// The devices of each claim, or the error.
 #[track_caller]
-fn check(claims: &[Value], in_use: &[&str], expected: &str) {
-    let found = allocator(claims, in_use).allocate("n", &|_| None);
+fn check(devices: &[Value], in_use: &[&str], expected: &str) {
+    let found = allocator(in_use).allocate(&claims(devices), "n", &|_| None);
     let text = match found {
         Ok(allocations) => names(&allocations),
         Err(AllocationError::NotFound) => "none".to_owned(),
@@ -115,9 +140,10 @@ fn a_request_for_more_devices_than_there_are_does_not_try_them_in_every_order() 
     let devices: Vec<Value> = (0..30)
         .map(|number| device(&format!("s{number}"), "small", 0))
         .collect();
-    let mut allocator = allocator(&[requests(json!([exactly(json!({"count": 31}))]))], &[]);
+    let claim = claims(&[requests(json!([exactly(json!({"count": 31}))]))]);
+    let mut allocator = allocator(&[]);
     allocator.slices = vec![slice("n", 1, json!(devices))];
-    let found = allocator.allocate("n", &|_| None);
+    let found = allocator.allocate(&claim, "n", &|_| None);
     assert_eq!(found.unwrap_err(), AllocationError::NotFound);
 }
 
@@ -128,10 +154,10 @@ fn a_search_with_too_many_combinations_is_ended() {
         .collect();
     // Any twenty devices satisfy the first request, and none the second.
     let unknown = json!({"selectors": [{"cel": {"expression": "device.driver == 'unknown'"}}]});
-    let claim = requests(json!([exactly(json!({"count": 20})), exactly(unknown)]));
-    let mut allocator = allocator(&[claim], &[]);
+    let claim = claims(&[requests(json!([exactly(json!({"count": 20})), exactly(unknown)]))]);
+    let mut allocator = allocator(&[]);
     allocator.slices = vec![slice("n", 1, json!(devices))];
-    let found = allocator.allocate("n", &|_| None);
+    let found = allocator.allocate(&claim, "n", &|_| None);
     assert_eq!(found.unwrap_err(), AllocationError::TooComplex);
 }
 
@@ -184,8 +210,8 @@ fn the_first_alternative_that_fits_is_used() {
         {"name": "many", "deviceClassName": "c", "count": 9},
         {"name": "one", "deviceClassName": "c"},
     ]}]);
-    let found = allocator(&[requests(alternatives)], &[])
-        .allocate("n", &|_| None)
+    let found = allocator(&[])
+        .allocate(&claims(&[requests(alternatives)]), "n", &|_| None)
         .unwrap();
     assert_eq!(found[0].devices[0].request, "r/one");
     assert_eq!(found[0].alternatives().collect::<Vec<_>>(), [1]);
@@ -199,10 +225,11 @@ fn admin_access_ignores_that_a_device_is_in_use() {
 
 #[test]
 fn an_incomplete_pool_has_no_devices_yet() {
-    let mut allocator = allocator(&[requests(json!([exactly(json!({}))]))], &[]);
+    let claim = claims(&[requests(json!([exactly(json!({}))]))]);
+    let mut allocator = allocator(&[]);
     allocator.slices = vec![slice("n", 2, json!([device("s0", "small", 0)]))];
     assert_eq!(
-        allocator.allocate("n", &|_| None).unwrap_err(),
+        allocator.allocate(&claim, "n", &|_| None).unwrap_err(),
         AllocationError::NotFound
     );
 }
@@ -210,8 +237,8 @@ fn an_incomplete_pool_has_no_devices_yet() {
 #[test]
 fn the_result_names_the_devices_and_their_node() {
     let claim = requests(json!([exactly(json!({}))]));
-    let found = allocator(std::slice::from_ref(&claim), &[])
-        .allocate("n", &|_| None)
+    let found = allocator(&[])
+        .allocate(&claims(std::slice::from_ref(&claim)), "n", &|_| None)
         .unwrap();
     let view: Claim = serde_json::from_value(json!({"spec": {"devices": claim}})).unwrap();
     let expected = json!({
@@ -226,13 +253,7 @@ fn the_result_names_the_devices_and_their_node() {
 #[test]
 fn a_device_is_allocated_once_while_bindings_are_in_flight() {
     let in_flight = InFlight::default();
-    let device = || {
-        vec![DeviceId {
-            driver: "d".into(),
-            pool: "n".into(),
-            device: "s0".into(),
-        }]
-    };
+    let device = || vec![exclusive("s0")];
     let (c1, c2) = (claim("c1", 1, None), claim("c2", 1, None));
     assert!(in_flight.add("p1", &c1, device()).is_ok());
     assert!(in_flight.add("p2", &c2, device()).is_err());
@@ -267,12 +288,11 @@ fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() 
         claims: Some(claims.clone()),
         ..DynamicResources::default()
     };
-    let device = DeviceId {
-        driver: "d".into(),
-        pool: "n".into(),
-        device: "s0".into(),
+    let device = exclusive("s0");
+    let is_in_use = || {
+        let allocated = plugin.in_flight.allocated_state(Some(&claims));
+        allocated.is_in_use(&device.id)
     };
-    let is_in_use = || plugin.in_flight.devices_in_use(Some(&claims)).contains(&device);
     let is_in_flight = || {
         plugin
             .in_flight
@@ -299,7 +319,7 @@ fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() 
 }
 
 /// A card of 2 units of memory, as a whole or in halves; the half `h1` is a device of another node.
-fn partitioned(claims: &[Value], in_use: &[&str]) -> Allocator {
+fn partitioned(allocated: &[&str]) -> Allocator {
     let part = |name: &str, amount: &str| {
         json!({"name": name, "consumesCounters": [
             {"counterSet": "card", "counters": {"memory": {"value": amount}}},
@@ -327,15 +347,15 @@ fn partitioned(claims: &[Value], in_use: &[&str]) -> Allocator {
             spec("n", json!({"devices": own})),
             spec("other", json!({"devices": [part("h1", "1")]})),
         ],
-        ..allocator(claims, in_use)
+        ..allocator(allocated)
     }
 }
 
 #[test]
 fn devices_share_the_counters_of_their_pool() {
     let one = requests(json!([exactly(json!({}))]));
-    let check = |claims: &[Value], in_use: &[&str], expected: &str| {
-        let found = partitioned(claims, in_use).allocate("n", &|_| None);
+    let check = |devices: &[Value], in_use: &[&str], expected: &str| {
+        let found = partitioned(in_use).allocate(&claims(devices), "n", &|_| None);
         let text = found.map_or_else(|error| format!("{error:?}"), |found| names(&found));
         assert_eq!(text, expected);
     };
@@ -362,9 +382,10 @@ fn rules_taint_devices_that_requests_may_tolerate() {
     let check = |selector: Value, effect: &str, more: Value, expected: &str| {
         let allocator = Allocator {
             taint_rules: vec![rule(selector, effect)],
-            ..allocator(&[requests(json!([exactly(more)]))], &[])
+            ..allocator(&[])
         };
-        let found = allocator.allocate("n", &|_| None);
+        let claim = claims(&[requests(json!([exactly(more)]))]);
+        let found = allocator.allocate(&claim, "n", &|_| None);
         let text = found.map_or_else(|error| format!("{error:?}"), |found| names(&found));
         assert_eq!(text, expected);
     };
@@ -378,4 +399,23 @@ fn rules_taint_devices_that_requests_may_tolerate() {
     check(json!({"driver": "other"}), "NoSchedule", json!({}), "s0");
     check(json!({}), "NoSchedule", json!({}), "NotFound");
     check(Value::Null, "NoSchedule", json!({}), "s0");
+}
+
+#[test]
+fn more_devices_than_a_claim_may_have_and_unsatisfiable_constraints_are_errors() {
+    check(
+        &[requests(json!([
+            exactly(json!({"count": 20})),
+            exactly(json!({"count": 13}))
+        ]))],
+        &[],
+        "claim default/c0: number of requested devices 33 exceeds the claim limit of 32",
+    );
+    let all = json!({"requests": [exactly(json!({"allocationMode": "All"}))],
+                     "constraints": [{"matchAttribute": "d/model"}]});
+    check(
+        &[all],
+        &[],
+        "claim default/c0, request r: cannot add device d/n/l0 because a claim constraint would not be satisfied",
+    );
 }
