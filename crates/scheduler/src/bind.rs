@@ -70,7 +70,12 @@ pub(crate) async fn run_binding_cycle(
                     plugins.for_each(|plugin| plugin.post_bind(&request.cycle, pod, node));
                 });
         }
-        _ => unreserve(&profile, &mut (*request.cycle).clone(), pod, node),
+        result => {
+            unreserve(&profile, &mut (*request.cycle).clone(), pod, node);
+            if !matches!(result, BindResult::Superseded) {
+                revert(&profile, &request).await;
+            }
+        }
     }
     BindOutcome {
         key: pod.key.clone(),
@@ -81,6 +86,13 @@ pub(crate) async fn run_binding_cycle(
         result,
         attempts: info.attempts,
         first_attempt: info.first_attempt,
+    }
+}
+
+/// Takes back what the PreBind plugins wrote, the last one first.
+async fn revert(profile: &Profile, request: &BindRequest) {
+    for plugin in profile.reserve.iter().rev() {
+        plugin.revert(request).await;
     }
 }
 

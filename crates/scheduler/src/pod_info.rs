@@ -130,6 +130,11 @@ impl PodInfo {
         self.state != SchedulingState::Finished && !self.node.is_empty()
     }
 
+    /// Whether devices may have to be found for it.
+    pub fn may_use_devices(&self) -> bool {
+        !self.resource_claims.is_empty()
+    }
+
     pub fn is_terminating(&self) -> bool {
         self.state == SchedulingState::Terminating
     }

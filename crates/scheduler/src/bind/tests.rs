@@ -141,6 +141,7 @@ fn assume(setup: &Setup, name: &str) -> (Arc<Profile>, BindRequest) {
         pod,
         observed: ResourceVersion::ZERO,
         binding_client: client.clone(),
+        events: setpoint_runtime::events::recorder(client.clone(), setup.clock.clone()).0,
         client,
         clock: setup.clock.clone(),
     };

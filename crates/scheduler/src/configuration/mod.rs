@@ -20,6 +20,7 @@ pub use profile::ProfileConfig;
 
 use self::raw::RawConfiguration;
 use crate::extender;
+use crate::plugins::{PluginArgs, check_args};
 use crate::queue::BackoffConfig;
 use crate::scheduler::{Config, DEFAULT_NAME};
 
@@ -89,11 +90,11 @@ fn check_values(raw: &RawConfiguration) -> Result<(), ConfigError> {
         check_percentage(&path, profile.percentage_of_nodes_to_score);
         let mut names = std::collections::BTreeSet::new();
         for (index, config) in profile.plugin_config.iter().enumerate() {
+            let path = path.at("pluginConfig").index(index);
             if !names.insert(&config.name) {
-                path.at("pluginConfig")
-                    .index(index)
-                    .duplicate(config.name.as_str());
+                path.duplicate(config.name.as_str());
             }
+            check_args(&config.name, &PluginArgs(config.args.clone()), &path.at("args"));
         }
     }
     check_percentage(&errors, raw.percentage_of_nodes_to_score);

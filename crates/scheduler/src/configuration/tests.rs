@@ -71,6 +71,16 @@ fn invalid_values_are_reported_together() {
 }
 
 #[test]
+fn timeouts_of_plugins_are_checked_with_their_paths() {
+    let args = json!({"filterTimeout": "-1s", "bindingTimeout": "500ms"});
+    check_error(
+        json!({"profiles": [{"schedulerName": "x", "pluginConfig": [{"name": "DynamicResources", "args": args}]}]}),
+        "[profiles[0].pluginConfig[0].args.filterTimeout: Invalid value: \"-1s\": must be zero or positive, \
+         profiles[0].pluginConfig[0].args.bindingTimeout: Invalid value: \"500ms\": must be at least 1 second]",
+    );
+}
+
+#[test]
 fn plugins_must_exist_and_extend_the_point() {
     check_error(
         json!({"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Foo"}]}}}]}),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use compact_str::CompactString;
 use setpoint_api::{Clock, ResourceVersion, Status};
+use setpoint_runtime::events::Recorder;
 use setpoint_runtime::{Client, Context};
 
 use super::cycle_state::CycleState;
@@ -184,6 +185,12 @@ pub trait Reserve: Plugin {
 
     /// Takes a reservation back; must do nothing if there is none.
     fn unreserve(&self, cycle: &mut CycleState, pod: &PodInfo, node: &str);
+
+    /// Takes back what PreBind wrote through the API, after the pod could not be bound. Not called if another scheduler bound
+    /// the pod: it may use what was written.
+    fn revert<'a>(&'a self, _: &'a BindRequest) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Lets an assumed pod be bound, rejects it, or lets it wait.
@@ -225,6 +232,8 @@ pub struct BindRequest {
     /// Posts Bindings. Its field manager is that of no other scheduler: by it the API server finds the bindings of others.
     pub binding_client: Client,
     pub clock: Arc<dyn Clock>,
+    /// Records events of the scheduler that the pod names.
+    pub events: Recorder,
 }
 
 /// Binds the pod. The first plugin that does not skip ends the list.

@@ -2,25 +2,41 @@
 
 use std::sync::Arc;
 
-use setpoint_api::GroupResource;
+use setpoint_api::{Clock, GroupResource, SystemClock};
 use setpoint_runtime::{Cache, Caches};
 
 use super::waiting_pods::WaitingPods;
 
 /// The caches of the resources that a plugin reads besides pods and nodes, and the pods that wait for a permission. The
 /// default has no caches, for tests of plugins.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Handle {
     caches: Option<Arc<dyn Caches>>,
     waiting_pods: Arc<WaitingPods>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for Handle {
+    fn default() -> Self {
+        Self {
+            caches: None,
+            waiting_pods: Arc::default(),
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
 }
 
 impl Handle {
-    pub fn new(caches: Arc<dyn Caches>) -> Self {
+    pub fn new(caches: Arc<dyn Caches>, clock: Arc<dyn Clock>) -> Self {
         Self {
             caches: Some(caches),
-            ..Self::default()
+            waiting_pods: Arc::default(),
+            clock,
         }
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// The pods that a Permit plugin lets wait.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use compact_str::CompactString;
@@ -23,6 +24,18 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 #[derive(Debug, Default)]
 pub struct WaitingPods {
     by_uid: Mutex<HashMap<CompactString, Arc<WaitingPod>>>,
+    /// The number of pods whose PreBind waits for something outside.
+    pre_binding: AtomicUsize,
+}
+
+/// A pod whose PreBind waits; it counts until this is dropped.
+#[derive(Debug)]
+pub struct PreBindWait<'a>(&'a AtomicUsize);
+
+impl Drop for PreBindWait<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A pod that waits on a node.
@@ -68,6 +81,18 @@ impl WaitingPods {
     /// The waiting pod with this uid.
     pub fn find(&self, uid: &str) -> Option<Arc<WaitingPod>> {
         self.by_uid.lock().get(uid).cloned()
+    }
+
+    /// Counts a pod whose PreBind waits for something outside, such as a device driver: the limit of concurrent bindings is
+    /// without those that do nothing.
+    pub fn begin_wait(&self) -> PreBindWait<'_> {
+        self.pre_binding.fetch_add(1, Ordering::Relaxed);
+        PreBindWait(&self.pre_binding)
+    }
+
+    /// The number of pods that wait for a permission, or in PreBind.
+    pub(crate) fn idle_bindings(&self) -> usize {
+        self.len() + self.pre_binding.load(Ordering::Relaxed)
     }
 
     /// The number of pods that wait.

@@ -31,6 +31,8 @@ mod volume_zone;
 pub use args::{PluginArgs, PluginError};
 pub use normalize::default_normalize;
 
+use setpoint_api::field::Errors;
+
 use crate::framework::{Handle, Profile, Registration};
 use crate::scheduler::DEFAULT_NAME;
 
@@ -79,6 +81,19 @@ pub const DEFAULT_PLUGINS: &[Descriptor] = &[
     plugin("DefaultBinder", 0, default_binder::build),
     plugin("NodeDeclaredFeatures", 0, node_declared_features::build),
 ];
+
+/// Checks of arguments, by plugin: their errors have the path in the configuration. All others are errors of `build`.
+const ARGUMENT_CHECKS: &[(&str, ArgumentCheck)] = &[("DynamicResources", dynamic_resources::check_args)];
+
+type ArgumentCheck = fn(&PluginArgs, &Errors);
+
+/// Reports invalid arguments of the plugin.
+pub(crate) fn check_args(plugin: &str, args: &PluginArgs, errors: &Errors) {
+    let mut checks = ARGUMENT_CHECKS.iter();
+    if let Some((_, check)) = checks.find(|(name, _)| *name == plugin) {
+        check(args, errors);
+    }
+}
 
 /// The default profile: all default plugins with their default arguments.
 pub fn default_profile(handle: &Handle) -> Profile {

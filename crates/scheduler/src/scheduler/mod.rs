@@ -49,7 +49,8 @@ const FIELD_MANAGER: &str = "kube-scheduler";
 const MAX_IN_FLIGHT: usize = 512;
 /// Limit of pods that a worker plans before the loop applies changes again.
 const MAX_BATCH: usize = 64;
-/// From this many evaluations of a node on, a batch is planned off the threads that serve requests.
+/// From this many evaluations of a node on, a batch is planned off the threads that serve requests. Pods that use devices are
+/// always planned there: a search for devices may take seconds.
 const OFF_WORKER_EVALUATIONS: usize = 4000;
 
 /// A running scheduler.
@@ -124,7 +125,7 @@ async fn schedule_all(context: Context, config: Config, stop: CancellationToken)
     let pods = context.cache(&Pod::resource().group_resource())?;
     let nodes = context.cache(&Node::resource().group_resource())?;
     let metrics = Arc::new(Metrics::new(context.clock.clone()));
-    let handle = Handle::new(context.caches.clone());
+    let handle = Handle::new(context.caches.clone(), context.clock.clone());
     let profiles = config.build_profiles(&handle, &metrics, &context.clock)?;
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
@@ -282,7 +283,8 @@ impl Scheduler {
             }
             self.in_flight.spawn(async move {
                 let evaluations = batch.len() * planner.cluster.read().len();
-                let attempts = match evaluations < OFF_WORKER_EVALUATIONS {
+                let has_claims = batch.iter().any(|queued| queued.pod.may_use_devices());
+                let attempts = match evaluations < OFF_WORKER_EVALUATIONS && !has_claims {
                     true => planner.attempt_all(worker, batch),
                     false => off_worker(|| planner.attempt_all(worker, batch)),
                 };

@@ -118,11 +118,11 @@ impl Planner {
         self.caches.len()
     }
 
-    /// The number of assumed pods that Permit plugins let wait. All profiles share them.
+    /// The number of assumed pods that Permit plugins let wait, or that wait in PreBind. All profiles share them.
     pub(crate) fn waiting_pods(&self) -> usize {
         self.profiles
             .iter()
-            .map(|profile| profile.waiting_pods.len())
+            .map(|profile| profile.waiting_pods.idle_bindings())
             .max()
             .unwrap_or(0)
     }

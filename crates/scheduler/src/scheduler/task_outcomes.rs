@@ -129,6 +129,7 @@ impl Scheduler {
         if self.queue.contains(&pod.key, &pod.uid) && profile.waiting_pods.find(&pod.uid).is_none() {
             self.queue.done(&pod.key);
         }
+        let events = self.context.events.for_component(&pod.spec.scheduler);
         let request = BindRequest {
             cycle: Arc::new(cycle),
             node: pod.node.clone(),
@@ -137,6 +138,7 @@ impl Scheduler {
             client: self.context.client.clone(),
             binding_client: self.binding_client.clone(),
             clock: self.context.clock.clone(),
+            events,
         };
         let info = AttemptInfo {
             attempts: queued.attempts,

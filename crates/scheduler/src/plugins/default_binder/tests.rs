@@ -53,6 +53,7 @@ fn check(posts: &[Result<(), Status>], node: &str, expected: &str) {
         node: "a".into(),
         observed: ResourceVersion(7),
         binding_client: client.clone(),
+        events: setpoint_runtime::events::recorder(client.clone(), Arc::new(ElapsedClock)).0,
         client,
         clock: Arc::new(ElapsedClock),
     };

@@ -4,9 +4,11 @@ mod devices;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use compact_str::CompactString;
-use setpoint_api::Key;
+use jiff::Timestamp;
+use setpoint_api::{Clock, Key};
 
 use self::devices::{Share, TakeError};
 use super::allocated::{AllocatedState, DeviceId};
@@ -21,9 +23,8 @@ use super::taint_rules::TaintRule;
 /// The number of devices that a claim may have.
 const MAX_DEVICES: usize = 32;
 
-/// The number of choices that a search on one node may try (upstream: DRASchedulerFilterTimeout, which limits its time). The
-/// number of combinations of devices is exponential, and other pods wait meanwhile.
-const MAX_CHOICES: usize = 1 << 16;
+/// A search looks at the clock after this number of choices.
+const CHOICES_PER_CHECK: usize = 64;
 
 /// The devices that there are, and those in use.
 #[derive(Debug)]
@@ -33,6 +34,10 @@ pub(super) struct Allocator {
     pub(super) taint_rules: Vec<ObjectView<TaintRule>>,
     pub(super) allocated: AllocatedState,
     pub(super) selectors: Arc<Selectors>,
+    /// The limit of the search on one node: the number of combinations of devices is exponential (upstream:
+    /// DRASchedulerFilterTimeout). `None` for no limit.
+    pub(super) timeout: Option<Duration>,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 /// A claim to allocate.
@@ -47,8 +52,8 @@ pub(super) struct UnallocatedClaim {
 pub(super) enum AllocationError {
     /// The node has no devices that satisfy the claims.
     NotFound,
-    /// There are too many combinations of devices to try.
-    TooComplex,
+    /// There are too many combinations of devices to try in time.
+    TimedOut,
     /// A claim or a class is wrong.
     Failed(String),
 }
@@ -64,6 +69,7 @@ struct Search<'a> {
     all: HashMap<RequestId, Arc<[usize]>>,
     /// The number of choices that were tried.
     choices: usize,
+    deadline: Option<Timestamp>,
     /// Devices chosen so far that no other request may have.
     taken: HashSet<DeviceId>,
     /// Devices chosen so far that other requests may have, too.
@@ -112,6 +118,7 @@ impl Allocator {
             pools,
             all: HashMap::new(),
             choices: 0,
+            deadline: self.timeout.map(|timeout| self.deadline(timeout)),
             taken: HashSet::new(),
             shares: HashMap::new(),
             selectable: HashMap::new(),
@@ -124,6 +131,11 @@ impl Allocator {
             true => Ok(search.finish()),
             false => Err(AllocationError::NotFound),
         }
+    }
+
+    fn deadline(&self, timeout: Duration) -> Timestamp {
+        let deadline = self.clock.now().saturating_add(timeout);
+        deadline.unwrap_or(Timestamp::MAX)
     }
 }
 
@@ -319,9 +331,10 @@ impl<'a> Search<'a> {
 
     fn count_choice(&mut self) -> Result<(), AllocationError> {
         self.choices += 1;
-        match self.choices > MAX_CHOICES {
-            true => Err(AllocationError::TooComplex),
-            false => Ok(()),
+        let is_check = self.choices.is_multiple_of(CHOICES_PER_CHECK);
+        match self.deadline.filter(|_| is_check) {
+            Some(deadline) if self.allocator.clock.now() > deadline => Err(AllocationError::TimedOut),
+            _ => Ok(()),
         }
     }
 

@@ -1,12 +1,17 @@
 //! PreBind: writes the allocation of each claim, and reserves it for the pod.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
-use setpoint_api::{ResourceVersion, Status};
+use setpoint_api::{Status, Stored};
 use setpoint_runtime::retry_on_conflict;
 
+use super::binding_conditions::has_binding_conditions;
 use super::objects::{Claim, ObjectView};
-use super::{ClaimState, DynamicResources, ReservedAllocations};
+use super::reserve::ReservedAllocations;
+use super::{ClaimState, DynamicResources};
 use crate::framework::{BindRequest, BoxFuture, CycleState, PreBind, Rejection};
 use crate::pod_info::PodInfo;
 
@@ -26,16 +31,37 @@ impl PreBind for DynamicResources {
             ) else {
                 return Ok(());
             };
-            for (claim, allocation) in state.claims.iter().zip(&reserved.allocations) {
-                let consumers = claim.view.consumers();
-                let is_reserved = consumers.iter().any(|consumer| consumer.uid == request.pod.uid);
-                if !is_reserved {
-                    let version = bind_claim(request, claim, allocation.as_ref()).await?;
-                    self.in_flight.written(claim.object.uid(), version);
-                }
+            reserved.is_pre_bound.store(true, Ordering::Relaxed);
+            let claims = self.bind_claims(request, state, reserved).await?;
+            if claims.iter().any(|claim| has_binding_conditions(&claim.view)) {
+                self.wait_for_devices(request, &claims).await?;
             }
             Ok(())
         })
+    }
+}
+
+impl DynamicResources {
+    /// Writes the allocations and reservations of the claims that are not reserved yet. Returns all claims.
+    async fn bind_claims(
+        &self,
+        request: &BindRequest,
+        state: &ClaimState,
+        reserved: &ReservedAllocations,
+    ) -> Result<Vec<ObjectView<Claim>>, Rejection> {
+        let mut claims = Vec::new();
+        for (claim, allocation) in state.claims.iter().zip(&reserved.allocations) {
+            let consumers = claim.view.consumers();
+            if consumers.iter().any(|consumer| consumer.uid == request.pod.uid) {
+                claims.push(claim.clone());
+                continue;
+            }
+            let written = bind_claim(request, claim, allocation.as_ref()).await?;
+            self.in_flight
+                .written(claim.object.uid(), written.resource_version());
+            claims.extend(ObjectView::of(written));
+        }
+        Ok(claims)
     }
 }
 
@@ -44,7 +70,7 @@ async fn bind_claim(
     request: &BindRequest,
     claim: &ObjectView<Claim>,
     allocation: Option<&Value>,
-) -> Result<ResourceVersion, Rejection> {
+) -> Result<Arc<Stored>, Rejection> {
     let key = claim.object.key();
     let claims = request.client.namespaced::<ResourceClaim>(key.namespace());
     let claims = claims.dynamic();
@@ -67,10 +93,9 @@ async fn bind_claim(
             object["status"]["allocation"] = allocation.clone();
         }
         reserve(&mut object, request);
-        let status = claims
+        claims
             .update_subresource(key.name(), "status", object.to_string())
-            .await?;
-        Ok(status.resource_version())
+            .await
     });
     written.await.map_err(|status| {
         let added = match allocation {
@@ -79,6 +104,51 @@ async fn bind_claim(
         };
         Rejection::error(format!("add {added} to claim {key}: {status}"))
     })
+}
+
+/// Takes the reservations of the pod back, if PreBind began to write them. The allocations remain: the next attempt uses
+/// them, or PostFilter gives them up.
+pub(super) async fn revert(request: &BindRequest) {
+    let (Some(state), Some(reserved)) = (
+        request.cycle.read::<ClaimState>(),
+        request.cycle.read::<ReservedAllocations>(),
+    ) else {
+        return;
+    };
+    if !reserved.is_pre_bound.load(Ordering::Relaxed) {
+        return;
+    }
+    for claim in &state.claims {
+        if let Err(status) = unreserve_claim(request, claim).await {
+            let key = claim.object.key();
+            tracing::warn!(claim = %key, pod = %request.pod.key, %status, "cannot take the reservation back");
+        }
+    }
+}
+
+async fn unreserve_claim(request: &BindRequest, claim: &ObjectView<Claim>) -> Result<(), Status> {
+    let key = claim.object.key();
+    let claims = request.client.namespaced::<ResourceClaim>(key.namespace());
+    let claims = claims.dynamic();
+    retry_on_conflict(UPDATE_ATTEMPTS, || async {
+        let fresh = claims.get(key.name()).await?;
+        let mut object: Value = fresh.decode().map_err(Status::internal)?;
+        if fresh.uid() != claim.object.uid() {
+            return Ok(());
+        }
+        let Some(consumers) = object["status"]["reservedFor"].as_array_mut() else {
+            return Ok(());
+        };
+        let count = consumers.len();
+        consumers.retain(|consumer| consumer["uid"] != *request.pod.uid);
+        if consumers.len() < count {
+            claims
+                .update_subresource(key.name(), "status", object.to_string())
+                .await?;
+        }
+        Ok(())
+    })
+    .await
 }
 
 /// Returns whether the finalizer was missing.

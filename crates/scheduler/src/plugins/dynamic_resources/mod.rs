@@ -4,17 +4,20 @@
 //! `objects` and `slices` have views of the API objects, `selector` evaluates CEL selectors on devices, `pools` finds the devices of a
 //! node, `allocator` searches an allocation, `allocated` knows the devices in use, `bind` writes allocations and
 //! reservations, `post_filter` gives up allocations that are in the way, `taint_rules` adds the taints of
-//! DeviceTaintRules, `capacity` computes what an allocation consumes of a device that several claims may share.
+//! DeviceTaintRules, `binding_conditions` waits until devices are ready, `args` reads the arguments, `reserve` keeps the allocation of a pod that is being bound, `capacity` computes what an allocation consumes of a device that several claims may share.
 
 mod allocated;
 mod allocator;
+mod args;
 mod bind;
+mod binding_conditions;
 mod capacity;
 mod constraint;
 mod hints;
 mod objects;
 mod pools;
 mod post_filter;
+mod reserve;
 mod result;
 mod selector;
 mod slices;
@@ -22,25 +25,27 @@ mod taint_rules;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use compact_str::CompactString;
 use parking_lot::Mutex;
-use serde_json::Value;
-use setpoint_api::Key;
+use setpoint_api::{Clock, Key};
 use setpoint_runtime::Cache;
 
 use super::{PluginArgs, PluginError, default_normalize};
 use crate::framework::{
     CycleState, Dependency, Filter, Handle, NodeScore, Plugin, PreEnqueue, PreFilter, PreFilterResult,
-    Registration, Rejection, Reserve, Score, Sign,
+    Registration, Rejection, Score, Sign, WaitingPods,
 };
 use crate::pod_info::PodInfo;
 use crate::pod_info::node_selector::NodeSelector;
 use crate::state::{ClusterState, NodeRef};
 use allocated::InFlight;
 use allocator::{Allocation, AllocationError, Allocator, UnallocatedClaim};
+use args::Args;
+pub(super) use args::check as check_args;
+use binding_conditions::{Readiness, has_timed_out, readiness};
 use objects::{Claim, DeviceClass, ObjectView, all_of, find};
 use selector::Selectors;
 use slices::ResourceSlice;
@@ -51,8 +56,11 @@ const NAME: &str = "DynamicResources";
 const MAX_ALTERNATIVES: usize = 8;
 
 /// The plugin.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DynamicResources {
+    args: Args,
+    clock: Arc<dyn Clock>,
+    waiting_pods: Arc<WaitingPods>,
     claims: Option<Arc<Cache>>,
     slices: Option<Arc<Cache>>,
     classes: Option<Arc<Cache>>,
@@ -69,25 +77,20 @@ struct ClaimState {
     unallocated: Arc<[UnallocatedClaim]>,
     /// Searches allocations for these claims; `None` if there are none.
     allocator: Option<Arc<Allocator>>,
-    /// The allocations that Filter found, by node.
-    found: Arc<Mutex<HashMap<CompactString, Arc<Vec<Allocation>>>>>,
+    found: Arc<Mutex<FilterResults>>,
 }
 
-/// The allocations that were reserved for the pod, by the position of their claim.
-#[derive(Debug, Clone)]
-struct ReservedAllocations {
-    allocations: Vec<Option<Value>>,
+/// What Filter found on the nodes.
+#[derive(Debug, Default)]
+struct FilterResults {
+    /// The allocations, by node.
+    allocations: HashMap<CompactString, Arc<Vec<Allocation>>>,
+    /// The positions of allocated claims that were not available on a node.
+    unavailable: BTreeSet<usize>,
 }
 
-pub(super) fn build(_: &PluginArgs, handle: &Handle) -> Result<Registration, PluginError> {
-    let cache = |resource| handle.cache("resource.k8s.io", resource);
-    let plugin = Arc::new(DynamicResources {
-        claims: cache("resourceclaims"),
-        slices: cache("resourceslices"),
-        classes: cache("deviceclasses"),
-        taint_rules: cache("devicetaintrules"),
-        ..DynamicResources::default()
-    });
+pub(super) fn build(args: &PluginArgs, handle: &Handle) -> Result<Registration, PluginError> {
+    let plugin = Arc::new(DynamicResources::new(Args::read(args)?, handle));
     Ok(Registration {
         pre_enqueue: Some(plugin.clone()),
         pre_filter: Some(plugin.clone()),
@@ -161,29 +164,18 @@ impl Filter for DynamicResources {
         let Some(state) = cycle.read::<ClaimState>() else {
             return Ok(());
         };
-        let label = |name: &str| node.label(name);
-        let is_available = |claim: &ObjectView<Claim>| {
-            let selector = claim.view.allocated_nodes();
-            selector.is_none_or(|selector: &NodeSelector| selector.matches(node.name(), &label))
-        };
-        let are_available = state.claims.iter().all(is_available);
+        let claims = state.claims.iter().enumerate();
+        let unavailable = claims.filter(|(_, claim)| !self.is_available(&claim.view, node));
+        let unavailable: Vec<usize> = unavailable.map(|(position, _)| position).collect();
         if let Some(allocator) = &state.allocator {
-            let allocations = match allocator.allocate(&state.unallocated, node.name(), &label) {
-                Ok(allocations) => allocations,
-                Err(AllocationError::NotFound) => {
-                    return Err(Rejection::unresolvable("cannot allocate all claims"));
-                }
-                Err(AllocationError::TooComplex) => {
-                    return Err(Rejection::unresolvable("timed out trying to allocate devices"));
-                }
-                Err(AllocationError::Failed(reason)) => return Err(Rejection::error(reason)),
-            };
-            let mut found = state.found.lock();
-            found.insert(node.name().into(), Arc::new(allocations));
+            allocate(allocator, state, node)?;
         }
-        match are_available {
+        match unavailable.is_empty() {
             true => Ok(()),
-            false => Err(Rejection::unresolvable("resourceclaim not available on the node")),
+            false => {
+                state.found.lock().unavailable.extend(unavailable);
+                Err(Rejection::unresolvable("resourceclaim not available on the node"))
+            }
         }
     }
 }
@@ -195,10 +187,10 @@ impl Score for DynamicResources {
             return 0;
         };
         let found = state.found.lock();
-        let Some(allocations) = found.get(node.name()) else {
+        let Some(found) = found.allocations.get(node.name()) else {
             return 0;
         };
-        let alternatives = allocations.iter().flat_map(Allocation::alternatives);
+        let alternatives = found.iter().flat_map(Allocation::alternatives);
         let score = |position: usize| i64::try_from(MAX_ALTERNATIVES.saturating_sub(position)).unwrap_or(0);
         alternatives.map(score).sum()
     }
@@ -212,39 +204,6 @@ impl Score for DynamicResources {
     }
 }
 
-impl Reserve for DynamicResources {
-    fn reserve(&self, cycle: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
-        let Some(state) = cycle
-            .read::<ClaimState>()
-            .filter(|state| !state.claims.is_empty())
-        else {
-            return Ok(());
-        };
-        let found = state.found.lock().get(node).cloned();
-        let mut found = found.iter().flat_map(|found| found.iter());
-        let mut reserved = Vec::new();
-        for claim in &state.claims {
-            let allocation = match claim.view.allocation() {
-                Some(_) => None,
-                None => found.next(),
-            };
-            if let Some(allocation) = allocation {
-                let devices = allocation.device_uses().collect();
-                self.in_flight.add(&pod.uid, &claim.object, devices)?;
-            }
-            reserved.push(allocation.map(|allocation| allocation.to_json(&claim.view)));
-        }
-        cycle.write(ReservedAllocations {
-            allocations: reserved,
-        });
-        Ok(())
-    }
-
-    fn unreserve(&self, _: &mut CycleState, pod: &PodInfo, _: &str) {
-        self.in_flight.remove_pod(&pod.uid);
-    }
-}
-
 impl Sign for DynamicResources {
     fn dependency(&self, pod: &PodInfo, _: &ClusterState) -> Dependency {
         match pod.resource_claims.is_empty() {
@@ -255,6 +214,34 @@ impl Sign for DynamicResources {
 }
 
 impl DynamicResources {
+    fn new(args: Args, handle: &Handle) -> Self {
+        let cache = |resource| handle.cache("resource.k8s.io", resource);
+        Self {
+            args,
+            clock: handle.clock().clone(),
+            waiting_pods: handle.waiting_pods().clone(),
+            claims: cache("resourceclaims"),
+            slices: cache("resourceslices"),
+            classes: cache("deviceclasses"),
+            taint_rules: cache("devicetaintrules"),
+            selectors: Arc::default(),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    /// Whether a claim, if it is allocated, is allocated for the node and its devices are ready, or may still become so.
+    fn is_available(&self, claim: &Claim, node: NodeRef<'_>) -> bool {
+        let label = |name: &str| node.label(name);
+        let is_for_node = |selector: &NodeSelector| selector.matches(node.name(), &label);
+        claim.allocation().is_none()
+            || claim.allocated_nodes().is_none_or(is_for_node)
+                && match readiness(claim) {
+                    Readiness::Ready => true,
+                    Readiness::Pending => !has_timed_out(claim, self.args.binding_timeout, self.clock.now()),
+                    Readiness::Failed(_) => false,
+                }
+    }
+
     /// The claims of the pod, all of which must exist.
     fn claims_of(&self, pod: &PodInfo) -> Result<Vec<ObjectView<Claim>>, Rejection> {
         let mut claims = Vec::new();
@@ -289,12 +276,7 @@ impl DynamicResources {
 
     /// Checks a claim that is to be allocated: its classes exist, and no other pod's cycle allocates it.
     fn check_unallocated(&self, claim: &ObjectView<Claim>) -> Result<(), Rejection> {
-        if self.in_flight.contains(&claim.object) {
-            return Err(Rejection::unresolvable(format!(
-                "resource claim {} is in the process of being allocated",
-                claim.object.key()
-            )));
-        }
+        self.check_not_in_flight(claim)?;
         for (request, class) in claim.view.class_names() {
             if find::<DeviceClass>(self.classes.as_ref(), &Key::new("", class)).is_none() {
                 return Err(Rejection::unresolvable(format!(
@@ -303,6 +285,16 @@ impl DynamicResources {
             }
         }
         Ok(())
+    }
+
+    fn check_not_in_flight(&self, claim: &ObjectView<Claim>) -> Result<(), Rejection> {
+        match self.in_flight.contains(&claim.object) {
+            true => Err(Rejection::unresolvable(format!(
+                "resource claim {} is in the process of being allocated",
+                claim.object.key()
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn allocator(&self) -> Allocator {
@@ -316,6 +308,29 @@ impl DynamicResources {
             taint_rules: all_of(self.taint_rules.as_ref()),
             allocated: self.in_flight.allocated_state(self.claims.as_ref()),
             selectors: self.selectors.clone(),
+            timeout: self.args.filter_timeout,
+            clock: self.clock.clone(),
         }
     }
+}
+
+/// Allocates the claims without an allocation on the node.
+fn allocate(allocator: &Allocator, state: &ClaimState, node: NodeRef<'_>) -> Result<(), Rejection> {
+    let label = |name: &str| node.label(name);
+    let allocations = match allocator.allocate(&state.unallocated, node.name(), &label) {
+        Ok(allocations) => Arc::new(allocations),
+        Err(AllocationError::NotFound) => {
+            return Err(Rejection::unresolvable("cannot allocate all claims"));
+        }
+        Err(AllocationError::TimedOut) => {
+            let node = node.name();
+            return Err(Rejection::error(format!(
+                "node {node}: timed out trying to allocate devices"
+            )));
+        }
+        Err(AllocationError::Failed(reason)) => return Err(Rejection::error(reason)),
+    };
+    let mut results = state.found.lock();
+    results.allocations.insert(node.name().into(), allocations);
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use setpoint_api::Key;
@@ -94,6 +95,27 @@ pub(super) struct Constraint {
 struct ClaimStatus {
     allocation: Option<AllocationResult>,
     reserved_for: Vec<Consumer>,
+    devices: Vec<DeviceStatus>,
+}
+
+/// What the driver reports of an allocated device.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct DeviceStatus {
+    driver: CompactString,
+    pool: CompactString,
+    device: CompactString,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) kind: CompactString,
+    status: CompactString,
+    pub(super) reason: String,
+    pub(super) message: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -101,6 +123,7 @@ struct ClaimStatus {
 pub(super) struct AllocationResult {
     devices: AllocatedDevices,
     node_selector: Option<NodeSelector>,
+    pub(super) allocation_timestamp: Option<Timestamp>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -120,6 +143,8 @@ pub(super) struct AllocatedDevice {
     #[serde(rename = "shareID")]
     pub(super) share_id: Option<CompactString>,
     pub(super) consumed_capacity: BTreeMap<CompactString, ApiQuantity>,
+    pub(super) binding_conditions: Vec<CompactString>,
+    pub(super) binding_failure_conditions: Vec<CompactString>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,6 +183,14 @@ impl Claim {
             .map_or(&[], |allocation| &allocation.devices.results)
     }
 
+    /// What the driver reports of an allocated device; `None` if it reports nothing.
+    pub(super) fn device_status(&self, device: &AllocatedDevice) -> Option<&DeviceStatus> {
+        let mut statuses = self.status.devices.iter();
+        statuses.find(|status| {
+            status.device == device.device && status.driver == device.driver && status.pool == device.pool
+        })
+    }
+
     pub(super) fn consumers(&self) -> &[Consumer] {
         &self.status.reserved_for
     }
@@ -178,6 +211,16 @@ impl Claim {
                 .alternatives()
                 .map(|(_, one)| (request.full_name(one), one.device_class_name.as_str()))
         })
+    }
+}
+
+// === impl DeviceStatus ===
+
+impl DeviceStatus {
+    /// The condition of this type, if it is true.
+    pub(super) fn true_condition(&self, kind: &str) -> Option<&Condition> {
+        let mut conditions = self.conditions.iter();
+        conditions.find(|condition| condition.kind == kind && condition.status == "True")
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct NodePool<'a> {
     /// Whether slices of the current generation are missing: no device is allocated until they are published.
     pub(super) is_incomplete: bool,
     pub(super) devices: Vec<PoolDevice<'a>>,
+    /// Whether a device may have to be prepared before the pod is bound: other pools are tried first.
+    has_binding_conditions: bool,
     /// What is left of the counters that the devices share; negative if more is consumed than there is.
     pub(super) counters: BTreeMap<CounterId<'a>, Quantity>,
 }
@@ -68,13 +70,14 @@ pub(super) fn gather_pools<'a, 'b>(
         by_pool.entry(id).or_default().push(&slice.view);
     }
     let pools = by_pool.into_values();
+    let pools = pools.filter_map(|slices| {
+        let mut pool = gather_pool(&slices, node, label)?;
+        pool.counters = left_counters(&slices, allocated);
+        Some(pool)
+    });
+    let mut pools: Vec<NodePool<'a>> = pools.collect();
+    pools.sort_by_key(|pool| pool.has_binding_conditions && !pool.is_incomplete);
     pools
-        .filter_map(|slices| {
-            let mut pool = gather_pool(&slices, node, label)?;
-            pool.counters = left_counters(&slices, allocated);
-            Some(pool)
-        })
-        .collect()
 }
 
 fn gather_pool<'a, 'b>(
@@ -93,6 +96,7 @@ fn gather_pool<'a, 'b>(
         name: &spec.pool.name,
         is_incomplete: current.len() != spec.pool.resource_slice_count,
         devices: Vec::new(),
+        has_binding_conditions: false,
         counters: BTreeMap::new(),
     };
     let mut is_for_node = false;
@@ -115,8 +119,13 @@ fn gather_pool<'a, 'b>(
                 .collect(),
             false => continue,
         };
-        is_for_node |= !spec.per_device_node_selection || !devices.is_empty();
+        if spec.per_device_node_selection && devices.is_empty() {
+            continue;
+        }
+        is_for_node = true;
         if spec.shared_counters.is_empty() {
+            let mut all = spec.devices.iter();
+            pool.has_binding_conditions |= all.any(|device| !device.binding_conditions.is_empty());
             pool.devices.extend(devices);
         }
     }

@@ -6,7 +6,7 @@ use setpoint_api::{Key, Status};
 use setpoint_runtime::retry_on_conflict;
 
 use super::objects::{Claim, ObjectView};
-use super::{ClaimState, DynamicResources, NAME};
+use super::{ClaimState, DynamicResources};
 use crate::framework::{PostFilter, PostFilterAction, PostFilterInput, PostFilterResult};
 
 const UPDATE_ATTEMPTS: usize = 5;
@@ -21,39 +21,30 @@ impl PostFilter for DynamicResources {
                 ..PostFilterResult::default()
             };
         };
-        let Some(claim) = unavailable_claim(state, input) else {
-            return PostFilterResult::default();
-        };
-        PostFilterResult {
-            message: "deallocation of ResourceClaim completed".to_owned(),
-            action: Some(deallocation(
-                claim.object.key().clone(),
-                claim.object.uid().into(),
-            )),
-            ..PostFilterResult::default()
+        if let Some(claim) = unavailable_claim(state, &input.pod.uid) {
+            return PostFilterResult {
+                message: "deallocation of ResourceClaim completed".to_owned(),
+                action: Some(deallocation(
+                    claim.object.key().clone(),
+                    claim.object.uid().into(),
+                )),
+                ..PostFilterResult::default()
+            };
         }
+        PostFilterResult::default()
     }
 }
 
-/// A claim that is allocated for other nodes than one that this plugin rejected, and that only this pod may use.
-fn unavailable_claim<'a>(
-    state: &'a ClaimState,
-    input: &PostFilterInput<'_>,
-) -> Option<&'a ObjectView<Claim>> {
-    let rejected = input.diagnosis.nodes.iter();
-    let rejected = rejected.filter(|(_, rejection)| rejection.plugin == NAME);
-    let nodes: Vec<_> = rejected.map(|(node, _)| input.cluster.node(*node)).collect();
-    state.claims.iter().find(|claim| {
-        let consumers = claim.view.consumers();
-        let is_unused = consumers.iter().all(|consumer| consumer.uid == input.pod.uid);
-        let selector = claim.view.allocated_nodes();
-        is_unused
-            && selector.is_some_and(|selector| {
-                nodes.iter().any(|node| {
-                    let label = |name: &str| node.label(name);
-                    !selector.matches(node.name(), &label)
-                })
-            })
+/// A claim that was not available on a node, and that only this pod may use.
+fn unavailable_claim<'a>(state: &'a ClaimState, pod: &str) -> Option<&'a ObjectView<Claim>> {
+    let found = state.found.lock();
+    let mut unavailable = found
+        .unavailable
+        .iter()
+        .filter_map(|position| state.claims.get(*position));
+    unavailable.find(|claim| {
+        let mut consumers = claim.view.consumers().iter();
+        consumers.all(|consumer| consumer.uid == pod)
     })
 }
 

@@ -32,6 +32,8 @@ pub(super) struct AllocatedDevice {
     pub(super) tolerations: Vec<Toleration>,
     /// What it consumes of a device that other claims may have, too; `None` of one that it has for itself.
     pub(super) share: Option<ConsumedCapacity>,
+    pub(super) binding_conditions: Vec<CompactString>,
+    pub(super) binding_failure_conditions: Vec<CompactString>,
     /// The node, if the device is for it alone.
     pub(super) node_name: Option<CompactString>,
     pub(super) node_selector: Option<NodeSelector>,
@@ -173,6 +175,12 @@ impl AllocatedDevice {
         });
         if self.admin_access {
             json["adminAccess"] = json!(true);
+        }
+        if !self.binding_conditions.is_empty() {
+            json["bindingConditions"] = json!(self.binding_conditions);
+        }
+        if !self.binding_failure_conditions.is_empty() {
+            json["bindingFailureConditions"] = json!(self.binding_failure_conditions);
         }
         if let Some(consumed) = &self.share {
             json["shareID"] = json!(Uuid::new_v4().to_string());

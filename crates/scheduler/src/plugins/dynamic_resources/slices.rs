@@ -54,6 +54,12 @@ pub(super) struct Device {
     pub(super) taints: Vec<Toleration>,
     pub(super) consumes_counters: Vec<CounterConsumption>,
     pub(super) allow_multiple_allocations: bool,
+    /// The allocation is restricted to the node, whichever nodes the device is for.
+    pub(super) binds_to_node: bool,
+    /// Conditions of the allocated device that have to be true before the pod is bound.
+    pub(super) binding_conditions: Vec<CompactString>,
+    /// Conditions of the allocated device of which none may be true.
+    pub(super) binding_failure_conditions: Vec<CompactString>,
     node_name: Option<CompactString>,
     node_selector: Option<NodeSelector>,
     all_nodes: bool,

@@ -1,14 +1,34 @@
 //! Rows over the node `n` with two small devices and a large one, and a node pool of another node.
 
+mod conditions;
 mod shares;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_api::{GroupResource, Header, Key, ResourceVersion, Stored};
 
 use super::allocated::{AllocatedState, DeviceId, DeviceUse};
 use super::*;
+
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+#[derive(Debug)]
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn sleep(&self, _: Duration) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
 
 fn viewed<T: for<'a> serde::Deserialize<'a> + Send + Sync + 'static>(
     name: &str,
@@ -93,6 +113,8 @@ fn allocator(allocated: &[&str]) -> Allocator {
         taint_rules: Vec::new(),
         allocated: in_use(allocated),
         selectors: Arc::default(),
+        timeout: Some(Duration::from_secs(10)),
+        clock: Arc::new(StoppedClock),
     }
 }
 
@@ -112,7 +134,7 @@ fn check(devices: &[Value], in_use: &[&str], expected: &str) {
     let text = match found {
         Ok(allocations) => names(&allocations),
         Err(AllocationError::NotFound) => "none".to_owned(),
-        Err(AllocationError::TooComplex) => "too complex".to_owned(),
+        Err(AllocationError::TimedOut) => "timed out".to_owned(),
         Err(AllocationError::Failed(reason)) => reason,
     };
     assert_eq!(text, expected);
@@ -147,8 +169,23 @@ fn a_request_for_more_devices_than_there_are_does_not_try_them_in_every_order() 
     assert_eq!(found.unwrap_err(), AllocationError::NotFound);
 }
 
+/// A clock on which a second passes between two looks.
+#[derive(Debug, Default)]
+struct HastyClock(AtomicI64);
+
+impl Clock for HastyClock {
+    fn now(&self) -> Timestamp {
+        let seconds = self.0.fetch_add(1, Ordering::Relaxed);
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn sleep(&self, _: Duration) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
 #[test]
-fn a_search_with_too_many_combinations_is_ended() {
+fn a_search_with_too_many_combinations_is_ended_after_the_filter_timeout() {
     let devices: Vec<Value> = (0..40)
         .map(|number| device(&format!("s{number}"), "small", number))
         .collect();
@@ -157,8 +194,9 @@ fn a_search_with_too_many_combinations_is_ended() {
     let claim = claims(&[requests(json!([exactly(json!({"count": 20})), exactly(unknown)]))]);
     let mut allocator = allocator(&[]);
     allocator.slices = vec![slice("n", 1, json!(devices))];
+    allocator.clock = Arc::new(HastyClock::default());
     let found = allocator.allocate(&claim, "n", &|_| None);
-    assert_eq!(found.unwrap_err(), AllocationError::TooComplex);
+    assert_eq!(found.unwrap_err(), AllocationError::TimedOut);
 }
 
 #[test]
@@ -286,7 +324,7 @@ fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() 
     let show = |claim: Arc<Stored>| claims.replace(vec![claim.clone()], claim.resource_version());
     let plugin = DynamicResources {
         claims: Some(claims.clone()),
-        ..DynamicResources::default()
+        ..DynamicResources::new(Args::default(), &Handle::default())
     };
     let device = exclusive("s0");
     let is_in_use = || {

@@ -81,6 +81,7 @@ impl<'a> Search<'a> {
         } else if !step.one.admin_access {
             self.taken.insert(id.clone());
         }
+        let is_for_one_node = device.nodes.node_name.is_some() || device.device.binds_to_node;
         self.allocations[step.id.claim].devices.push(AllocatedDevice {
             id: id.clone(),
             request: step.request.full_name(step.one),
@@ -89,7 +90,9 @@ impl<'a> Search<'a> {
             admin_access: step.one.admin_access,
             tolerations: step.one.tolerations.clone(),
             share: is_shared.then_some(consumed),
-            node_name: device.nodes.node_name.map(|_| self.node.into()),
+            binding_conditions: device.device.binding_conditions.clone(),
+            binding_failure_conditions: device.device.binding_failure_conditions.clone(),
+            node_name: is_for_one_node.then(|| self.node.into()),
             node_selector: device.nodes.node_selector.cloned(),
         });
         Ok(next)
