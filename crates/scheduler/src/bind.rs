@@ -143,20 +143,22 @@ async fn pre_bind(profile: &Profile, request: &mut BindRequest) -> Result<(), Re
     if let Some(version) = report::write_nominated_node(&request.client, pod, node).await {
         Arc::make_mut(&mut request.pod).resource_version = version;
     }
-    let request = &*request;
     for plugin in needed {
         let began = profile.recorder.start_if(request.cycle.is_sampled());
-        let result = plugin.pre_bind(request).await;
+        let result = plugin.pre_bind(&*request).await;
         let (point, status) = (ExtensionPoint::PreBind, StatusCode::of(&result));
         profile
             .recorder
             .observe_plugin(point, plugin.name(), status, began);
-        result.map_err(|rejection| {
+        let written = result.map_err(|rejection| {
             let name = plugin.name();
             rejection
                 .with_prefix(|| format!("running PreBind plugin \"{name}\""))
                 .by(name)
         })?;
+        if let Some(version) = written {
+            Arc::make_mut(&mut request.pod).resource_version = version;
+        }
     }
     Ok(())
 }

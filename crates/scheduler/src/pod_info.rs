@@ -17,7 +17,10 @@ use setpoint_api::object::OwnerReference;
 use setpoint_api::{Key, ResourceVersion, Stored};
 
 pub use intern::SpecInterner;
-pub use spec::{HostPort, NonZeroRequests, PodSpec, PodVolume, PreemptionPolicy, Toleration, VolumeSource};
+pub use spec::{
+    ContainerRequests, HostPort, NonZeroRequests, PodSpec, PodVolume, PreemptionPolicy, Toleration,
+    VolumeSource,
+};
 
 /// A pod as the queue and the plugins see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,9 +133,9 @@ impl PodInfo {
         self.state != SchedulingState::Finished && !self.node.is_empty()
     }
 
-    /// Whether devices may have to be found for it.
+    /// Whether devices may have to be found for it: it has ResourceClaims, or requests resources that a DeviceClass may name.
     pub fn may_use_devices(&self) -> bool {
-        !self.resource_claims.is_empty()
+        !self.resource_claims.is_empty() || self.spec.has_extended_resources()
     }
 
     pub fn is_terminating(&self) -> bool {

@@ -77,7 +77,7 @@ pub(crate) fn put_condition(now: Timestamp, pod: &mut Value, mut condition: PodC
 }
 
 /// Reads the pod, changes its status and writes it, if it is the same pod and still has no node.
-async fn update_status(
+pub(crate) async fn update_status(
     client: &Client,
     pod: &PodInfo,
     change: impl Fn(&mut Value) -> bool,

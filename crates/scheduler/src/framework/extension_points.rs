@@ -217,7 +217,11 @@ pub trait PreBind: Plugin {
     /// Whether [`Self::pre_bind`] has anything to do for the pod.
     fn pre_bind_pre_flight(&self, cycle: &CycleState, pod: &PodInfo, node: &str) -> bool;
 
-    fn pre_bind<'a>(&'a self, request: &'a BindRequest) -> BoxFuture<'a, Result<(), Rejection>>;
+    /// Returns the new version of the pod if its status was written: the binding names the version that it is based on.
+    fn pre_bind<'a>(
+        &'a self,
+        request: &'a BindRequest,
+    ) -> BoxFuture<'a, Result<Option<ResourceVersion>, Rejection>>;
 }
 
 /// A pod and the node that it is to be bound to, with what the plugins computed in the cycle.

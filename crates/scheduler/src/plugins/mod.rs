@@ -6,6 +6,7 @@
 mod args;
 mod default_binder;
 mod default_preemption;
+mod device_classes;
 mod dynamic_resources;
 mod image_locality;
 mod inter_pod_affinity;

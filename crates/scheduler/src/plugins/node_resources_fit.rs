@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 use serde::Deserialize;
+use setpoint_api::Stored;
 
 use self::strategy::{ScoringStrategy, Strategy};
+use super::device_classes::{DeviceClasses, IMPLICIT_PREFIX, ResourceClass};
 use super::{PluginArgs, PluginError};
 use crate::framework::{
     ActionType, ClusterEvent, Code, CycleState, Dependency, EnqueueExtensions, EventChange, EventResource,
@@ -24,6 +26,8 @@ pub(super) struct NodeResourcesFit {
     ignored_resources: BTreeSet<CompactString>,
     ignored_resource_groups: BTreeSet<CompactString>,
     strategy: Strategy,
+    /// Resources that they back, and of which a node has none, are for DynamicResources to check.
+    classes: DeviceClasses,
 }
 
 /// Its arguments (upstream: `NodeResourcesFitArgs`).
@@ -35,12 +39,13 @@ struct NodeResourcesFitArgs {
     scoring_strategy: ScoringStrategy,
 }
 
-pub(super) fn build(args: &PluginArgs, _: &Handle) -> Result<Registration, PluginError> {
+pub(super) fn build(args: &PluginArgs, handle: &Handle) -> Result<Registration, PluginError> {
     let args: NodeResourcesFitArgs = args.decode()?;
     let plugin = Arc::new(NodeResourcesFit {
         ignored_resources: args.ignored_resources,
         ignored_resource_groups: args.ignored_resource_groups,
         strategy: Strategy::new(args.scoring_strategy)?,
+        classes: DeviceClasses::new(handle),
     });
     Ok(Registration {
         filter: Some(plugin.clone()),
@@ -92,6 +97,7 @@ impl EnqueueExtensions for NodeResourcesFit {
                 EventResource::Node,
                 ActionType::ADD | ActionType::UPDATE_NODE_ALLOCATABLE,
             ),
+            ClusterEvent::new(EventResource::DeviceClass, ActionType::ADD | ActionType::UPDATE),
         ]
     }
 
@@ -99,7 +105,11 @@ impl EnqueueExtensions for NodeResourcesFit {
         match change {
             EventChange::Node(change) => {
                 let helps = change.new.as_ref().is_some_and(|new| {
-                    fits_empty(pod, new) && change.old.as_ref().is_none_or(|old| has_grown(pod, old, new))
+                    self.fits_empty(pod, new)
+                        && change
+                            .old
+                            .as_ref()
+                            .is_none_or(|old| self.has_grown(pod, old, new))
                 });
                 QueueingHint::queue_if(helps)
             }
@@ -112,14 +122,22 @@ impl EnqueueExtensions for NodeResourcesFit {
                     requested.filter(|name| old.spec.requests.amount(name) > new.spec.requests.amount(name));
                 QueueingHint::queue_if(event.resource == EventResource::TargetPod || freed.next().is_some())
             }
+            EventChange::Object { old, new } if event.resource == EventResource::DeviceClass => {
+                QueueingHint::queue_if(backs_more(pod, old.as_deref(), new.as_deref()))
+            }
             _ => QueueingHint::Queue,
         }
     }
 }
 
 impl Sign for NodeResourcesFit {
-    fn dependency(&self, _: &PodInfo, _: &ClusterState) -> Dependency {
-        Dependency::Node
+    fn dependency(&self, pod: &PodInfo, _: &ClusterState) -> Dependency {
+        let mut resources = pod.spec.requests.scalar_resources.iter();
+        let mut is_backed = || resources.any(|(name, _)| self.classes.find(name).is_some());
+        match pod.spec.has_extended_resources() && is_backed() {
+            true => Dependency::Cluster,
+            false => Dependency::Node,
+        }
     }
 }
 
@@ -133,6 +151,9 @@ impl NodeResourcesFit {
         }
         for name in requests.names().filter(|name| !self.is_ignored(name)) {
             let (request, allocatable) = (requests.amount(name), node.allocatable(name));
+            if self.is_left_to_classes(name, allocatable) {
+                continue;
+            }
             if request > allocatable - node.requested(name) {
                 reasons.push(insufficient(name));
                 if request > allocatable {
@@ -145,6 +166,31 @@ impl NodeResourcesFit {
             None => Ok(()),
             Some(first) => Err(reasons.fold(Rejection::new(code, first), Rejection::and)),
         }
+    }
+
+    /// Whether the node has none of the resource, and a DeviceClass backs it.
+    fn is_left_to_classes(&self, name: &str, allocatable: i64) -> bool {
+        allocatable == 0 && name.contains('/') && self.classes.find(name).is_some()
+    }
+
+    /// Whether the pod would fit the node without any other pod.
+    fn fits_empty(&self, pod: &PodInfo, node: &NodeProperties) -> bool {
+        let requests = &pod.spec.requests;
+        node.max_pods > 0
+            && requests.names().all(|name| {
+                let allocatable = node.allocatable.amount(name);
+                requests.amount(name) <= allocatable || self.is_left_to_classes(name, allocatable)
+            })
+    }
+
+    /// Whether the node has more of something that the pod requests, or may have devices instead.
+    fn has_grown(&self, pod: &PodInfo, old: &NodeProperties, new: &NodeProperties) -> bool {
+        let mut names = pod.spec.requests.names();
+        new.max_pods > old.max_pods
+            || names.any(|name| {
+                let allocatable = new.allocatable.amount(name);
+                allocatable > old.allocatable.amount(name) || self.is_left_to_classes(name, allocatable)
+            })
     }
 
     fn is_ignored(&self, name: &str) -> bool {
@@ -168,20 +214,20 @@ fn insufficient(name: &str) -> std::borrow::Cow<'static, str> {
     }
 }
 
-/// Whether the pod would fit the node without any other pod.
-fn fits_empty(pod: &PodInfo, node: &NodeProperties) -> bool {
-    let requests = &pod.spec.requests;
-    node.max_pods > 0
-        && requests
-            .names()
-            .all(|name| requests.amount(name) <= node.allocatable.amount(name))
-}
-
-/// Whether the node has more of something that the pod requests.
-fn has_grown(pod: &PodInfo, old: &NodeProperties, new: &NodeProperties) -> bool {
-    let mut names = pod.spec.requests.names();
-    new.max_pods > old.max_pods
-        || names.any(|name| new.allocatable.amount(name) > old.allocatable.amount(name))
+/// Whether a DeviceClass that was added or changed backs a resource that the pod requests, and did not before.
+fn backs_more(pod: &PodInfo, old: Option<&Stored>, new: Option<&Stored>) -> bool {
+    let Some(new) = new else {
+        return false;
+    };
+    let resource = |class: &Stored| {
+        let view = class.view::<ResourceClass>().ok()?;
+        view.resource().map(CompactString::from)
+    };
+    let requests = |name: &str| pod.spec.requests.amount(name) > 0;
+    let named = resource(new);
+    let was_named = old.and_then(resource);
+    let is_implicit = old.is_none() && requests(&format!("{IMPLICIT_PREFIX}{}", new.key().name()));
+    is_implicit || named != was_named && named.is_some_and(|name| requests(&name))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use super::ResourceClaimReference;
 use super::affinity::{RawPodAffinity, RawSpreadConstraint, pod_affinity};
 use super::node_selector::{NodeSelector, PreferredSchedulingTerm};
-use super::requests::pod_requests;
+use super::requests::{containers_with_extended_resources, pod_requests};
 use super::spec::{Disk, HostPort, PodSpec, PodVolume, PreemptionPolicy, Toleration, VolumeSource};
 use crate::resources::ResourceList;
 
@@ -227,6 +227,7 @@ impl RawPod {
     pub(super) fn into_spec(self, namespace: &str) -> PodSpec {
         let (requests, non_zero_requests) = pod_requests(&self);
         let required_features = self.required_features();
+        let containers_with_extended_resources = containers_with_extended_resources(&self, &requests);
         let spec = self.spec;
         let affinity = spec.affinity;
         let containers = spec
@@ -248,6 +249,7 @@ impl RawPod {
             non_zero_requests,
             host_ports: host_ports(&spec.containers, &spec.init_containers),
             images: images.collect(),
+            containers_with_extended_resources,
             required_features,
             tolerations: spec.tolerations,
             node_selector: spec.node_selector,

@@ -3,7 +3,7 @@
 use setpoint_values::resource_list::{self, Amounts, InitContainer};
 
 use super::raw::{RawContainer, RawPod};
-use super::spec::NonZeroRequests;
+use super::spec::{ContainerRequests, NonZeroRequests};
 use crate::resources::Resources;
 
 /// The request of a container without one, for scoring (upstream: `DefaultMilliCPURequest`, `DefaultMemoryRequest`).
@@ -46,6 +46,32 @@ fn sum(pod: &RawPod, requests: &dyn Fn(&RawContainer) -> Resources) -> Resources
     }
     sum.add(&pod.spec.overhead.to_resources());
     sum
+}
+
+/// The requests of all containers, if the pod requests a resource with a domain.
+pub(super) fn containers_with_extended_resources(
+    pod: &RawPod,
+    requests: &Resources,
+) -> Vec<ContainerRequests> {
+    let mut resources = requests.scalar_resources.iter();
+    if !resources.any(|(name, _)| name.contains('/')) {
+        return Vec::new();
+    }
+    let of_container = |container: &RawContainer, ends_before_others| ContainerRequests {
+        name: container.name.clone(),
+        ends_before_others,
+        requests: container
+            .resources
+            .requests
+            .amounts()
+            .map(|(name, amount)| (name.into(), amount))
+            .collect(),
+    };
+    let init = pod.spec.init_containers.iter();
+    let init = init.map(|container| of_container(container, container.restart_policy != "Always"));
+    let containers = pod.spec.containers.iter();
+    init.chain(containers.map(|container| of_container(container, false)))
+        .collect()
 }
 
 /// Whether the status of a container reports other requests than its spec.

@@ -33,6 +33,8 @@ pub struct PodSpec {
     /// The images of its init containers, containers and image volumes, with a tag or digest.
     pub images: Vec<CompactString>,
     pub volumes: Vec<PodVolume>,
+    /// Its init containers and containers, if it requests a resource that a DeviceClass may back.
+    pub containers_with_extended_resources: Vec<ContainerRequests>,
     /// Node features that its fields require (upstream: NodeDeclaredFeatures).
     pub required_features: Vec<CompactString>,
 }
@@ -50,6 +52,16 @@ pub enum PreemptionPolicy {
 pub struct NonZeroRequests {
     pub milli_cpu: i64,
     pub memory: i64,
+}
+
+/// The requests of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ContainerRequests {
+    pub name: CompactString,
+    /// Whether it is an init container, and no sidecar.
+    pub ends_before_others: bool,
+    /// By name, with the amount in the unit in which the resource is counted.
+    pub requests: Vec<(CompactString, i64)>,
 }
 
 /// A toleration of a pod. A taint has the same fields.
@@ -112,6 +124,13 @@ pub enum Disk {
         image: CompactString,
         read_only: bool,
     },
+}
+
+impl PodSpec {
+    /// Whether it requests resources that a DeviceClass may back.
+    pub fn has_extended_resources(&self) -> bool {
+        !self.containers_with_extended_resources.is_empty()
+    }
 }
 
 impl HostPort {

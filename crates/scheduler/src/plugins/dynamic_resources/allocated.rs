@@ -7,7 +7,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use setpoint_api::{Key, ResourceVersion, Stored};
-use setpoint_runtime::Cache;
+use setpoint_runtime::{Cache, Snapshot};
 
 use super::capacity::{self, ConsumedCapacity};
 use super::objects::{self, Claim, ObjectView};
@@ -51,8 +51,10 @@ pub(super) struct InFlight {
 struct PendingAllocation {
     /// The uid of the pod.
     pod: CompactString,
-    /// The key and the uid of the claim.
-    claim: (Key, CompactString),
+    /// The key and the uid of the claim; `None` until the special claim of the pod is created.
+    claim: Option<(Key, CompactString)>,
+    /// Whether PreBind created the claim: the cache may not have it yet.
+    is_created: bool,
     devices: Vec<DeviceUse>,
     /// The version that the claim was written as; `None` until then.
     written: Option<ResourceVersion>,
@@ -112,17 +114,23 @@ impl InFlight {
     }
 
     /// Adds the allocation of a claim; rejected if another cycle took a device in the meantime.
-    pub(super) fn add(&self, pod: &str, claim: &Stored, devices: Vec<DeviceUse>) -> Result<(), Rejection> {
+    pub(super) fn add(
+        &self,
+        pod: &str,
+        claim: Option<&Stored>,
+        devices: Vec<DeviceUse>,
+    ) -> Result<(), Rejection> {
         let mut allocations = self.allocations.lock();
         let mut taken = allocations.iter().flat_map(|one| &one.devices);
         if taken.any(|taken| devices.iter().any(|device| device.excludes(taken)))
-            || allocations.iter().any(|one| one.is_pending(claim))
+            || claim.is_some_and(|claim| allocations.iter().any(|one| one.is_pending(claim)))
         {
             return Err(Rejection::unschedulable("cannot allocate all claims"));
         }
         allocations.push(PendingAllocation {
             pod: pod.into(),
-            claim: (claim.key().clone(), claim.uid().into()),
+            claim: claim.map(|claim| (claim.key().clone(), claim.uid().into())),
+            is_created: false,
             devices,
             written: None,
         });
@@ -132,8 +140,21 @@ impl InFlight {
     /// Notes that the allocation of the claim was written.
     pub(super) fn written(&self, claim: &str, version: ResourceVersion) {
         let mut allocations = self.allocations.lock();
-        for one in allocations.iter_mut().filter(|one| one.claim.1 == claim) {
+        for one in allocations.iter_mut().filter(|one| one.is_of(claim)) {
             one.written = Some(version);
+        }
+    }
+
+    /// Notes that the special claim of the pod was created, and its allocation written.
+    pub(super) fn created(&self, pod: &str, claim: &Stored) {
+        let mut allocations = self.allocations.lock();
+        for one in allocations
+            .iter_mut()
+            .filter(|one| one.pod == pod && one.claim.is_none())
+        {
+            one.claim = Some((claim.key().clone(), claim.uid().into()));
+            one.is_created = true;
+            one.written = Some(claim.resource_version());
         }
     }
 
@@ -150,10 +171,7 @@ impl InFlight {
         let claims = {
             let mut allocations = self.allocations.lock();
             let claims = claims.map(|claims| claims.snapshot());
-            allocations.retain(|one| {
-                let claim = claims.as_ref().and_then(|claims| claims.find(&one.claim.0));
-                claim.is_some_and(|claim| one.is_pending(claim))
-            });
+            allocations.retain(|one| one.is_unknown_to(claims.as_ref()));
             let devices = allocations.iter().flat_map(|one| &one.devices);
             devices.for_each(|device| state.add(device.clone()));
             claims
@@ -170,9 +188,24 @@ impl InFlight {
 }
 
 impl PendingAllocation {
+    fn is_of(&self, claim: &str) -> bool {
+        self.claim.as_ref().is_some_and(|(_, uid)| uid == claim)
+    }
+
     /// Whether this version of the claim does not show the allocation yet.
     fn is_pending(&self, claim: &Stored) -> bool {
         let is_shown = |version| claim.resource_version() >= version;
-        self.claim.1 == claim.uid() && !self.written.is_some_and(is_shown)
+        self.is_of(claim.uid()) && !self.written.is_some_and(is_shown)
+    }
+
+    /// Whether the claims of the cache do not show yet whether the claim is allocated.
+    fn is_unknown_to(&self, claims: Option<&Snapshot>) -> bool {
+        let (Some((key, _)), Some(claims)) = (&self.claim, claims) else {
+            return self.claim.is_none();
+        };
+        match claims.find(key) {
+            Some(claim) => self.is_pending(claim),
+            None => self.is_created && self.written.is_some_and(|version| version > claims.version),
+        }
     }
 }

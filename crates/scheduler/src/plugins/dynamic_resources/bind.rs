@@ -5,15 +5,17 @@ use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
-use setpoint_api::{Status, Stored};
-use setpoint_runtime::retry_on_conflict;
+use setpoint_api::options::DeleteOptions;
+use setpoint_api::{Key, ResourceVersion, Status, Stored};
+use setpoint_runtime::{Client, retry_on_conflict};
 
 use super::binding_conditions::has_binding_conditions;
 use super::objects::{Claim, ObjectView};
-use super::reserve::ReservedAllocations;
+use super::reserve::{ExtendedAllocation, ReservedAllocations};
 use super::{ClaimState, DynamicResources};
 use crate::framework::{BindRequest, BoxFuture, CycleState, PreBind, Rejection};
 use crate::pod_info::PodInfo;
+use crate::report;
 
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 const UPDATE_ATTEMPTS: usize = 5;
@@ -23,20 +25,29 @@ impl PreBind for DynamicResources {
         cycle.read::<ReservedAllocations>().is_some()
     }
 
-    fn pre_bind<'a>(&'a self, request: &'a BindRequest) -> BoxFuture<'a, Result<(), Rejection>> {
+    fn pre_bind<'a>(
+        &'a self,
+        request: &'a BindRequest,
+    ) -> BoxFuture<'a, Result<Option<ResourceVersion>, Rejection>> {
         Box::pin(async move {
             let (Some(state), Some(reserved)) = (
                 request.cycle.read::<ClaimState>(),
                 request.cycle.read::<ReservedAllocations>(),
             ) else {
-                return Ok(());
+                return Ok(None);
             };
             reserved.is_pre_bound.store(true, Ordering::Relaxed);
-            let claims = self.bind_claims(request, state, reserved).await?;
+            let mut claims = self.bind_claims(request, state, reserved).await?;
+            let mut version = None;
+            if let Some(extended) = &reserved.extended {
+                let claim = self.bind_extended(request, extended).await?;
+                version = Some(write_extended_status(request, extended, claim.object.key()).await?);
+                claims.push(claim);
+            }
             if claims.iter().any(|claim| has_binding_conditions(&claim.view)) {
                 self.wait_for_devices(request, &claims).await?;
             }
-            Ok(())
+            Ok(version)
         })
     }
 }
@@ -63,6 +74,52 @@ impl DynamicResources {
         }
         Ok(claims)
     }
+
+    /// Creates the special claim, and writes its allocation.
+    async fn bind_extended(
+        &self,
+        request: &BindRequest,
+        extended: &ExtendedAllocation,
+    ) -> Result<ObjectView<Claim>, Rejection> {
+        let claims = request
+            .client
+            .namespaced::<ResourceClaim>(request.pod.namespace());
+        let object = extended.requests.to_object(&request.pod);
+        let failed = |reason: &dyn std::fmt::Display| {
+            let key = &extended.requests.claim.key;
+            Rejection::error(format!("create claim for extended resources {key}: {reason}"))
+        };
+        let created = claims.dynamic().create(object.to_string()).await;
+        let created = created.map_err(|status| failed(&status))?;
+        let claim = ObjectView::of(created).ok_or_else(|| failed(&"it cannot be decoded"))?;
+        *extended.created.lock() = Some(claim.clone());
+        let written = bind_claim(request, &claim, Some(&extended.allocation)).await?;
+        self.in_flight.created(&request.pod.uid, &written);
+        ObjectView::of(written).ok_or_else(|| failed(&"it cannot be decoded"))
+    }
+}
+
+/// Writes the name and the requests of the special claim to the status of the pod. Returns the new version of the pod.
+async fn write_extended_status(
+    request: &BindRequest,
+    extended: &ExtendedAllocation,
+    claim: &Key,
+) -> Result<ResourceVersion, Rejection> {
+    let pod = &request.pod;
+    let change = |object: &mut Value| {
+        object["status"]["extendedResourceClaimStatus"] = json!({
+            "requestMappings": extended.requests.mappings,
+            "resourceClaimName": claim.name(),
+        });
+        true
+    };
+    let failed = |reason: &dyn std::fmt::Display| {
+        let key = &pod.key;
+        Rejection::error(format!("update pod {key} ExtendedResourceClaimStatus: {reason}"))
+    };
+    let written = report::update_status(&request.client, pod, change).await;
+    let written = written.map_err(|status| failed(&status))?;
+    written.ok_or_else(|| failed(&"it was bound or replaced in the meantime"))
 }
 
 /// Writes the finalizer and the status of a claim. The claim is read again, so that no change is lost. Returns its new version.
@@ -123,6 +180,37 @@ pub(super) async fn revert(request: &BindRequest) {
             let key = claim.object.key();
             tracing::warn!(claim = %key, pod = %request.pod.key, %status, "cannot take the reservation back");
         }
+    }
+    let created = reserved.extended.as_ref();
+    let created = created.and_then(|extended| extended.created.lock().clone());
+    if let Some(claim) = created
+        && let Err(status) = delete_claim(&request.client, claim.object.key(), claim.object.uid()).await
+    {
+        let key = claim.object.key();
+        tracing::warn!(claim = %key, pod = %request.pod.key, %status, "cannot delete the claim");
+    }
+}
+
+/// Deletes a special claim. Its finalizer goes first.
+pub(super) async fn delete_claim(client: &Client, key: &Key, uid: &str) -> Result<(), Status> {
+    let claims = client.namespaced::<ResourceClaim>(key.namespace());
+    let claims = claims.dynamic();
+    let deleted = retry_on_conflict(UPDATE_ATTEMPTS, || async {
+        let fresh = claims.get(key.name()).await?;
+        let mut object: Value = fresh.decode().map_err(Status::internal)?;
+        if fresh.uid() != uid {
+            return Ok(());
+        }
+        if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+            finalizers.retain(|finalizer| finalizer != FINALIZER);
+            claims.update(key.name(), object.to_string()).await?;
+        }
+        claims.delete(key.name(), DeleteOptions::with_uid(uid)).await?;
+        Ok(())
+    });
+    match deleted.await {
+        Err(status) if !status.is_not_found() => Err(status),
+        _ => Ok(()),
     }
 }
 

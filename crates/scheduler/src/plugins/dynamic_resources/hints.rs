@@ -38,6 +38,10 @@ impl EnqueueExtensions for DynamicResources {
         if was_allocated && !is_allocated {
             return QueueingHint::Queue;
         }
+        // The special claim of the pod is gone: another one can be created.
+        if new.is_none() && old.as_deref().is_some_and(|claim| is_owned_by(claim, pod)) {
+            return QueueingHint::Queue;
+        }
         let is_own = new.as_ref().is_some_and(|claim| {
             claim.key().namespace() == pod.namespace()
                 && pod
@@ -47,4 +51,8 @@ impl EnqueueExtensions for DynamicResources {
         });
         QueueingHint::queue_if(is_own)
     }
+}
+
+fn is_owned_by(claim: &setpoint_api::Stored, pod: &PodInfo) -> bool {
+    claim.controller().is_some_and(|owner| owner.uid == pod.uid)
 }

@@ -4,7 +4,8 @@
 //! `objects` and `slices` have views of the API objects, `selector` evaluates CEL selectors on devices, `pools` finds the devices of a
 //! node, `allocator` searches an allocation, `allocated` knows the devices in use, `bind` writes allocations and
 //! reservations, `post_filter` gives up allocations that are in the way, `taint_rules` adds the taints of
-//! DeviceTaintRules, `binding_conditions` waits until devices are ready, `args` reads the arguments, `reserve` keeps the allocation of a pod that is being bound, `capacity` computes what an allocation consumes of a device that several claims may share.
+//! DeviceTaintRules, `binding_conditions` waits until devices are ready, `args` reads the arguments, `extended_resources` has
+//! the special claim for extended resources, `reserve` keeps the allocation of a pod that is being bound, `capacity` computes what an allocation consumes of a device that several claims may share.
 
 mod allocated;
 mod allocator;
@@ -13,6 +14,7 @@ mod bind;
 mod binding_conditions;
 mod capacity;
 mod constraint;
+mod extended_resources;
 mod hints;
 mod objects;
 mod pools;
@@ -33,6 +35,7 @@ use parking_lot::Mutex;
 use setpoint_api::{Clock, Key};
 use setpoint_runtime::Cache;
 
+use super::device_classes::DeviceClasses;
 use super::{PluginArgs, PluginError, default_normalize};
 use crate::framework::{
     CycleState, Dependency, Filter, Handle, NodeScore, Plugin, PreEnqueue, PreFilter, PreFilterResult,
@@ -46,6 +49,7 @@ use allocator::{Allocation, AllocationError, Allocator, UnallocatedClaim};
 use args::Args;
 pub(super) use args::check as check_args;
 use binding_conditions::{Readiness, has_timed_out, readiness};
+use extended_resources::{ExtendedRequests, ExtendedResourceClaim, is_backed};
 use objects::{Claim, DeviceClass, ObjectView, all_of, find};
 use selector::Selectors;
 use slices::ResourceSlice;
@@ -61,6 +65,8 @@ pub(super) struct DynamicResources {
     args: Args,
     clock: Arc<dyn Clock>,
     waiting_pods: Arc<WaitingPods>,
+    /// The classes that back extended resources.
+    backing_classes: DeviceClasses,
     claims: Option<Arc<Cache>>,
     slices: Option<Arc<Cache>>,
     classes: Option<Arc<Cache>>,
@@ -73,6 +79,8 @@ pub(super) struct DynamicResources {
 #[derive(Debug, Clone)]
 struct ClaimState {
     claims: Vec<ObjectView<Claim>>,
+    /// The claim for the extended resources of the pod, if a class backs one.
+    extended: Option<ExtendedResourceClaim>,
     /// The claims without an allocation.
     unallocated: Arc<[UnallocatedClaim]>,
     /// Searches allocations for these claims; `None` if there are none.
@@ -84,9 +92,17 @@ struct ClaimState {
 #[derive(Debug, Default)]
 struct FilterResults {
     /// The allocations, by node.
-    allocations: HashMap<CompactString, Arc<Vec<Allocation>>>,
+    allocations: HashMap<CompactString, NodeAllocation>,
     /// The positions of allocated claims that were not available on a node.
     unavailable: BTreeSet<usize>,
+}
+
+/// The allocations of all claims on one node.
+#[derive(Debug, Clone)]
+struct NodeAllocation {
+    /// In the order of the claims; that of the special claim is the last.
+    allocations: Arc<Vec<Allocation>>,
+    extended: Option<ExtendedRequests>,
 }
 
 pub(super) fn build(args: &PluginArgs, handle: &Handle) -> Result<Registration, PluginError> {
@@ -127,6 +143,7 @@ impl PreFilter for DynamicResources {
     ) -> Result<PreFilterResult, Rejection> {
         let mut state = ClaimState {
             claims: Vec::new(),
+            extended: None,
             unallocated: Arc::default(),
             allocator: None,
             found: Arc::default(),
@@ -134,7 +151,8 @@ impl PreFilter for DynamicResources {
         // PostFilter expects a state, whatever follows.
         cycle.write(state.clone());
         state.claims = self.claims_of(pod)?;
-        if state.claims.is_empty() {
+        state.extended = self.extended_resource_claim(pod)?;
+        if state.claims.is_empty() && state.extended.is_none() {
             return Ok(PreFilterResult::Skip);
         }
         let mut unallocated = Vec::new();
@@ -150,7 +168,7 @@ impl PreFilter for DynamicResources {
                 }
             }
         }
-        if !unallocated.is_empty() {
+        if !unallocated.is_empty() || state.extended.is_some() {
             state.unallocated = unallocated.into();
             state.allocator = Some(Arc::new(self.allocator()));
         }
@@ -160,15 +178,17 @@ impl PreFilter for DynamicResources {
 }
 
 impl Filter for DynamicResources {
-    fn filter(&self, cycle: &CycleState, _: &PodInfo, node: NodeRef<'_>) -> Result<(), Rejection> {
+    fn filter(&self, cycle: &CycleState, pod: &PodInfo, node: NodeRef<'_>) -> Result<(), Rejection> {
         let Some(state) = cycle.read::<ClaimState>() else {
             return Ok(());
         };
+        let extended = state.extended.as_ref();
+        let extended = extended.map_or(Ok(None), |claim| claim.requests_on(pod, node))?;
         let claims = state.claims.iter().enumerate();
         let unavailable = claims.filter(|(_, claim)| !self.is_available(&claim.view, node));
         let unavailable: Vec<usize> = unavailable.map(|(position, _)| position).collect();
         if let Some(allocator) = &state.allocator {
-            allocate(allocator, state, node)?;
+            allocate(allocator, state, extended, node)?;
         }
         match unavailable.is_empty() {
             true => Ok(()),
@@ -190,7 +210,7 @@ impl Score for DynamicResources {
         let Some(found) = found.allocations.get(node.name()) else {
             return 0;
         };
-        let alternatives = found.iter().flat_map(Allocation::alternatives);
+        let alternatives = found.allocations.iter().flat_map(Allocation::alternatives);
         let score = |position: usize| i64::try_from(MAX_ALTERNATIVES.saturating_sub(position)).unwrap_or(0);
         alternatives.map(score).sum()
     }
@@ -206,7 +226,7 @@ impl Score for DynamicResources {
 
 impl Sign for DynamicResources {
     fn dependency(&self, pod: &PodInfo, _: &ClusterState) -> Dependency {
-        match pod.resource_claims.is_empty() {
+        match pod.resource_claims.is_empty() && !self.has_backed_resources(pod) {
             true => Dependency::Node,
             false => Dependency::Cluster,
         }
@@ -220,12 +240,32 @@ impl DynamicResources {
             args,
             clock: handle.clock().clone(),
             waiting_pods: handle.waiting_pods().clone(),
+            backing_classes: DeviceClasses::new(handle),
             claims: cache("resourceclaims"),
             slices: cache("resourceslices"),
             classes: cache("deviceclasses"),
             taint_rules: cache("devicetaintrules"),
             selectors: Arc::default(),
             in_flight: InFlight::default(),
+        }
+    }
+
+    fn has_backed_resources(&self, pod: &PodInfo) -> bool {
+        pod.spec.has_extended_resources() && is_backed(pod, &self.backing_classes.by_resource())
+    }
+
+    /// The claim for the extended resources of the pod. One that is being allocated for an earlier attempt is waited for.
+    fn extended_resource_claim(&self, pod: &PodInfo) -> Result<Option<ExtendedResourceClaim>, Rejection> {
+        if !pod.spec.has_extended_resources() {
+            return Ok(None);
+        }
+        let classes = self.backing_classes.by_resource();
+        let claim = ExtendedResourceClaim::of(pod, classes, self.claims.as_ref());
+        match &claim {
+            Some(ExtendedResourceClaim::Stale(stale)) if stale.view.allocation().is_none() => {
+                self.check_not_in_flight(stale).map(|()| claim)
+            }
+            _ => Ok(claim),
         }
     }
 
@@ -314,10 +354,20 @@ impl DynamicResources {
     }
 }
 
-/// Allocates the claims without an allocation on the node.
-fn allocate(allocator: &Allocator, state: &ClaimState, node: NodeRef<'_>) -> Result<(), Rejection> {
+/// Allocates the claims without an allocation on the node, with the special one that it needs.
+fn allocate(
+    allocator: &Allocator,
+    state: &ClaimState,
+    extended: Option<ExtendedRequests>,
+    node: NodeRef<'_>,
+) -> Result<(), Rejection> {
+    let mut claims = state.unallocated.to_vec();
+    claims.extend(extended.iter().map(|extended| extended.claim.clone()));
+    if claims.is_empty() {
+        return Ok(());
+    }
     let label = |name: &str| node.label(name);
-    let allocations = match allocator.allocate(&state.unallocated, node.name(), &label) {
+    let allocations = match allocator.allocate(&claims, node.name(), &label) {
         Ok(allocations) => Arc::new(allocations),
         Err(AllocationError::NotFound) => {
             return Err(Rejection::unresolvable("cannot allocate all claims"));
@@ -330,7 +380,11 @@ fn allocate(allocator: &Allocator, state: &ClaimState, node: NodeRef<'_>) -> Res
         }
         Err(AllocationError::Failed(reason)) => return Err(Rejection::error(reason)),
     };
+    let found = NodeAllocation {
+        allocations,
+        extended,
+    };
     let mut results = state.found.lock();
-    results.allocations.insert(node.name().into(), allocations);
+    results.allocations.insert(node.name().into(), found);
     Ok(())
 }

@@ -22,8 +22,15 @@ const MAX_RESERVATIONS: usize = 256;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Claim {
+    metadata: ClaimMetadata,
     pub(super) spec: ClaimSpec,
     status: ClaimStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClaimMetadata {
+    annotations: BTreeMap<CompactString, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -169,6 +176,10 @@ pub(super) struct DeviceClassSpec {
 // === impl Claim ===
 
 impl Claim {
+    pub(super) fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata.annotations.get(name).map(String::as_str)
+    }
+
     pub(super) fn allocation(&self) -> Option<&AllocationResult> {
         self.status.allocation.as_ref()
     }

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use setpoint_api::{Key, Status};
 use setpoint_runtime::retry_on_conflict;
 
+use super::bind::delete_claim;
+use super::extended_resources::ExtendedResourceClaim;
 use super::objects::{Claim, ObjectView};
 use super::{ClaimState, DynamicResources};
 use crate::framework::{PostFilter, PostFilterAction, PostFilterInput, PostFilterResult};
@@ -31,7 +33,14 @@ impl PostFilter for DynamicResources {
                 ..PostFilterResult::default()
             };
         }
-        PostFilterResult::default()
+        match &state.extended {
+            Some(ExtendedResourceClaim::Stale(claim)) => PostFilterResult {
+                message: "deletion of ResourceClaim completed".to_owned(),
+                action: Some(deletion(claim.object.key().clone(), claim.object.uid().into())),
+                ..PostFilterResult::default()
+            },
+            _ => PostFilterResult::default(),
+        }
     }
 }
 
@@ -46,6 +55,13 @@ fn unavailable_claim<'a>(state: &'a ClaimState, pod: &str) -> Option<&'a ObjectV
         let mut consumers = claim.view.consumers().iter();
         consumers.all(|consumer| consumer.uid == pod)
     })
+}
+
+/// Deletes the special claim that an earlier attempt left behind.
+fn deletion(key: Key, uid: String) -> PostFilterAction {
+    PostFilterAction(Box::new(move |context| {
+        Box::pin(async move { delete_claim(&context.client, &key, &uid).await })
+    }))
 }
 
 /// Removes the allocation and the reservations from the status of the claim.

@@ -293,10 +293,10 @@ fn a_device_is_allocated_once_while_bindings_are_in_flight() {
     let in_flight = InFlight::default();
     let device = || vec![exclusive("s0")];
     let (c1, c2) = (claim("c1", 1, None), claim("c2", 1, None));
-    assert!(in_flight.add("p1", &c1, device()).is_ok());
-    assert!(in_flight.add("p2", &c2, device()).is_err());
+    assert!(in_flight.add("p1", Some(&*c1), device()).is_ok());
+    assert!(in_flight.add("p2", Some(&*c2), device()).is_err());
     in_flight.remove_pod("p1");
-    assert!(in_flight.add("p2", &c2, device()).is_ok());
+    assert!(in_flight.add("p2", Some(&*c2), device()).is_ok());
 }
 
 /// A version of a claim, with the device that is allocated for it.
@@ -340,7 +340,7 @@ fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() 
     let devices = vec![device.clone()];
     plugin
         .in_flight
-        .add("p", &claim("c", 1, None), devices.clone())
+        .add("p", Some(&*claim("c", 1, None)), devices.clone())
         .unwrap();
     plugin.in_flight.written("c", ResourceVersion(3));
     // Another claim could not be written, so that the binding failed; this one is written and not observed yet.
@@ -350,7 +350,10 @@ fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() 
     show(claim("c", 3, Some("s0")));
     assert_eq!((is_in_flight(), is_in_use()), (false, true));
     // The allocation is given up before any other cycle looked at it: the claim can be allocated again.
-    plugin.in_flight.add("q", &claim("c", 3, None), devices).unwrap();
+    plugin
+        .in_flight
+        .add("q", Some(&*claim("c", 3, None)), devices)
+        .unwrap();
     plugin.in_flight.written("c", ResourceVersion(4));
     show(claim("c", 5, None));
     assert_eq!((is_in_flight(), is_in_use()), (false, false));
@@ -456,4 +459,26 @@ fn more_devices_than_a_claim_may_have_and_unsatisfiable_constraints_are_errors()
         &[],
         "claim default/c0, request r: cannot add device d/n/l0 because a claim constraint would not be satisfied",
     );
+}
+
+#[test]
+fn the_devices_of_a_created_claim_are_in_flight_until_the_cache_has_it() {
+    let claims = Arc::new(Cache::new(GroupResource::new(
+        "resource.k8s.io",
+        "resourceclaims",
+    )));
+    let in_flight = InFlight::default();
+    let device = exclusive("s0");
+    let is_in_use = || in_flight.allocated_state(Some(&claims)).is_in_use(&device.id);
+    claims.replace(Vec::new(), ResourceVersion(1));
+    in_flight.add("p", None, vec![device.clone()]).unwrap();
+    assert!(is_in_use());
+    in_flight.created("p", &claim("c", 3, Some("s0")));
+    in_flight.remove_pod("p");
+    assert!(is_in_use());
+    claims.bookmark(ResourceVersion(2));
+    assert!(is_in_use());
+    // It was deleted before any cycle looked at it.
+    claims.bookmark(ResourceVersion(4));
+    assert!(!is_in_use());
 }

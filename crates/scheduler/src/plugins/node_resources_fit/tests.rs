@@ -3,13 +3,15 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{cluster_of, filter_reasons, pod, with_spec};
+use crate::fixtures::{cluster_of, filter_reasons, pod, pod_from, with_spec};
+use crate::plugins::device_classes::tests::{class, classes};
 
 fn plugin() -> NodeResourcesFit {
     NodeResourcesFit {
         ignored_resources: BTreeSet::new(),
         ignored_resource_groups: BTreeSet::new(),
         strategy: Strategy::new(ScoringStrategy::default()).unwrap(),
+        classes: DeviceClasses::default(),
     }
 }
 
@@ -99,4 +101,45 @@ fn ignored_resources_do_not_count() {
         .unwrap();
     let pod = with_spec(pod("p", ""), |spec| spec.requests = resources("0 0 2"));
     assert_eq!(filter_reasons(&*plugin, &pod, &cluster("0 0 1", "1 1 2", 2)), "");
+}
+
+#[test]
+fn a_resource_that_a_class_backs_is_left_to_the_allocation_of_devices() {
+    let plugin = NodeResourcesFit {
+        classes: classes(&[("gpu", 1, Some("example.com/gpu"))]),
+        ..plugin()
+    };
+    let request = json!({"requests": {"example.com/gpu": "2"}});
+    let spec = json!({"containers": [{"name": "c", "resources": request}]});
+    let pod = pod_from(json!({"metadata": {"name": "p"}, "spec": spec}));
+    let reasons = |gpus: &str| filter_reasons(&plugin, &pod, &cluster("", &format!("4 4 {gpus}"), 9));
+    assert_eq!(reasons("0"), "");
+    assert_eq!(reasons("1"), "Insufficient example.com/gpu");
+    assert_eq!(reasons("2"), "");
+    let empty = cluster("", "", 9);
+    assert_eq!(plugin.dependency(&pod, &empty), Dependency::Cluster);
+    let without = self::plugin();
+    assert_eq!(without.dependency(&pod, &empty), Dependency::Node);
+    assert_eq!(
+        filter_reasons(&without, &pod, &empty),
+        "Insufficient example.com/gpu"
+    );
+}
+
+#[test]
+fn a_class_wakes_pods_that_request_the_resource_that_it_backs() {
+    let request =
+        json!({"requests": {"example.com/gpu": "1", "deviceclass.resource.kubernetes.io/nic": "1"}});
+    let spec = json!({"containers": [{"name": "c", "resources": request}]});
+    let pod = pod_from(json!({"metadata": {"name": "p"}, "spec": spec}));
+    let check = |old: Option<Arc<Stored>>, new: Arc<Stored>, expected: bool| {
+        assert_eq!(backs_more(&pod, old.as_deref(), Some(&new)), expected);
+    };
+    let gpu = || class("gpu", 1, Some("example.com/gpu"));
+    check(None, gpu(), true);
+    check(None, class("nic", 1, None), true);
+    check(None, class("other", 1, None), false);
+    check(Some(class("gpu", 1, None)), gpu(), true);
+    check(Some(gpu()), gpu(), false);
+    check(Some(gpu()), class("gpu", 1, None), false);
 }

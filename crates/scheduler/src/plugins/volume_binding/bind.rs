@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
-use setpoint_api::Status;
+use setpoint_api::{ResourceVersion, Status};
 use setpoint_runtime::{Cache, Patch, Subscription};
 
 use super::find::{PodVolumes, SELECTED_NODE};
@@ -25,15 +25,19 @@ impl PreBind for VolumeBinding {
         cycle.read::<ReservedVolumes>().is_some()
     }
 
-    fn pre_bind<'a>(&'a self, request: &'a BindRequest) -> BoxFuture<'a, Result<(), Rejection>> {
+    fn pre_bind<'a>(
+        &'a self,
+        request: &'a BindRequest,
+    ) -> BoxFuture<'a, Result<Option<ResourceVersion>, Rejection>> {
         Box::pin(async move {
             let Some(ReservedVolumes(volumes)) = request.cycle.read::<ReservedVolumes>() else {
-                return Ok(());
+                return Ok(None);
             };
             write(volumes, request).await.map_err(|status| failed(&status))?;
             self.wait(volumes, request)
                 .await
-                .map_err(|reason| Rejection::error(format!("binding volumes: {reason}")))
+                .map_err(|reason| Rejection::error(format!("binding volumes: {reason}")))?;
+            Ok(None)
         })
     }
 }
