@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use tokio::sync::watch;
 
 use crate::pod_info::PodInfo;
 use crate::report::FailureReport;
@@ -20,8 +21,17 @@ use crate::report::FailureReport;
 /// ```
 #[derive(Debug, Default)]
 pub(super) struct StatusWrites {
-    /// By the uid of the pod, the write that follows the one in flight.
-    in_flight: HashMap<CompactString, Option<StatusWrite>>,
+    /// By the uid of the pod.
+    in_flight: HashMap<CompactString, Writes>,
+}
+
+/// The writes of one pod: one is in flight.
+#[derive(Debug)]
+struct Writes {
+    /// The write that follows it.
+    next: Option<StatusWrite>,
+    /// Dropped once all writes have ended.
+    pending: watch::Sender<()>,
 }
 
 /// A report to be written to the status of a pod.
@@ -34,17 +44,28 @@ pub(super) struct StatusWrite {
 impl StatusWrites {
     /// Returns the write if it can start now; else it follows the one in flight.
     pub(super) fn begin(&mut self, write: StatusWrite) -> Option<StatusWrite> {
-        let Some(next) = self.in_flight.get_mut(&write.pod.uid) else {
-            self.in_flight.insert(write.pod.uid.clone(), None);
+        let Some(writes) = self.in_flight.get_mut(&write.pod.uid) else {
+            let writes = Writes {
+                next: None,
+                pending: watch::Sender::new(()),
+            };
+            self.in_flight.insert(write.pod.uid.clone(), writes);
             return Some(write);
         };
-        *next = Some(write.replacing(next.take()));
+        writes.next = Some(write.replacing(writes.next.take()));
         None
+    }
+
+    /// Resolves once the writes of the pod with this uid have ended; `None` if there are none. A binding waits for them: it may
+    /// write the node that the pod is nominated to, which the report of an earlier attempt would clear.
+    pub(super) fn ended(&self, uid: &str) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let mut pending = self.in_flight.get(uid)?.pending.subscribe();
+        Some(async move { while pending.changed().await.is_ok() {} })
     }
 
     /// Ends a write of the pod with this uid. Returns the one to start now.
     pub(super) fn end(&mut self, uid: &str) -> Option<StatusWrite> {
-        let next = self.in_flight.get_mut(uid)?.take();
+        let next = self.in_flight.get_mut(uid)?.next.take();
         if next.is_none() {
             self.in_flight.remove(uid);
         }
@@ -63,6 +84,9 @@ impl StatusWrite {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
     use crate::fixtures::pod;
 
@@ -94,6 +118,22 @@ mod tests {
         assert_eq!(describe(writes.end(&uid)), Some(("fourth".to_owned(), None)));
         assert!(writes.end(&uid).is_none());
         assert!(writes.begin(write("p", "fifth", None)).is_some());
+    }
+
+    #[test]
+    fn a_binding_waits_for_all_reports_of_its_pod() {
+        let mut writes = StatusWrites::default();
+        let uid = pod("p", "").uid;
+        assert!(writes.ended(&uid).is_none());
+        writes.begin(write("p", "first", None));
+        writes.begin(write("p", "second", None));
+        let mut ended = pin!(writes.ended(&uid).unwrap());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(ended.as_mut().poll(&mut context).is_pending());
+        writes.end(&uid);
+        assert!(ended.as_mut().poll(&mut context).is_pending());
+        writes.end(&uid);
+        assert!(ended.as_mut().poll(&mut context).is_ready());
     }
 
     #[test]

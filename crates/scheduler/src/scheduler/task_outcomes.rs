@@ -145,7 +145,11 @@ impl Scheduler {
             first_attempt: queued.first_attempt,
         };
         self.planner.metrics.bindings.fetch_add(1, Ordering::Relaxed);
+        let reported = self.status_writes.ended(&request.pod.uid);
         self.in_flight.spawn(async move {
+            if let Some(reported) = reported {
+                reported.await;
+            }
             TaskOutcome::Bound(Box::new(run_binding_cycle(profile, request, info).await))
         });
     }
