@@ -176,7 +176,10 @@ pub(super) async fn revert(request: &BindRequest) {
         return;
     }
     for claim in &state.claims {
-        if let Err(status) = unreserve_claim(request, claim).await {
+        let reverted = unreserve_claim(request, claim).await;
+        if let Err(status) = reverted
+            && !status.is_not_found()
+        {
             let key = claim.object.key();
             tracing::warn!(claim = %key, pod = %request.pod.key, %status, "cannot take the reservation back");
         }

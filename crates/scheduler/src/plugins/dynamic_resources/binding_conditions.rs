@@ -111,8 +111,10 @@ impl DynamicResources {
         for claim in claims {
             let key = claim.object.key();
             let name = key.name();
-            let claim: ObjectView<Claim> = find(self.claims.as_ref(), key)
-                .ok_or_else(|| Rejection::error(format!("could not find ResourceClaim \"{key}\"")))?;
+            let current: Option<ObjectView<Claim>> = find(self.claims.as_ref(), key);
+            let current = current.filter(|current| current.object.uid() == claim.object.uid());
+            let claim =
+                current.ok_or_else(|| Rejection::error(format!("could not find ResourceClaim \"{key}\"")))?;
             let failure = match readiness(&claim.view) {
                 Readiness::Ready => continue,
                 Readiness::Failed(reason) => format!("device binding failed: claim={name}, {reason}"),
