@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What a scheduler did with the pod of a situation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct Decision {
     /// The node that it was bound to, if the scores decide; absent if kube-scheduler selected different nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
+    /// By node, the allocations that the ResourceClaims of the pod get there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocations: BTreeMap<String, Value>,
     /// Reason of the condition PodScheduled of a pod without a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

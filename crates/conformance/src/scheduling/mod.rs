@@ -9,9 +9,10 @@
 //! change which domains a topology spread constraint counts.
 //!
 //! `situation` is the file format, `objects` writes objects, `trial` schedules one pod, `volumes` completes the binding of
-//! volumes as the controller-manager does, `run` has [`record`] and [`check`]. Start reading at [`record`].
+//! volumes as the controller-manager does, `devices` reads allocations and acts as a DRA driver, `run` has [`record`] and [`check`]. Start reading at [`record`].
 
 mod decision;
+mod devices;
 mod objects;
 mod run;
 mod situation;

@@ -32,11 +32,13 @@ const RECORD: Patience = Patience {
     caches: Duration::from_millis(150),
     reaction: Duration::from_secs(20),
     none: Duration::from_secs(4),
+    devices: Duration::from_secs(6),
 };
 const CHECK: Patience = Patience {
     caches: Duration::from_millis(25),
     reaction: Duration::from_secs(2),
     none: Duration::from_millis(300),
+    devices: Duration::ZERO,
 };
 
 /// Records the decisions of the scheduler of a cluster in the situations whose id has the prefix.
@@ -110,6 +112,7 @@ fn each_situation(
             world,
             patience,
             count: 0,
+            allocations: Value::Null,
         };
         let visited = wait_for_nodes(&mut trials).and_then(|()| {
             selected.into_iter().try_for_each(|situation| {
@@ -125,13 +128,14 @@ fn each_situation(
 
 /// The decision on a situation.
 fn decide(trials: &mut Trials<'_>, situation: &Situation) -> Result<Decision> {
-    let first = match trials.run(situation, is_complete)? {
+    let first = match trials.run(situation, is_final(situation))? {
         Reaction::Pending(decision) => return Ok(decision),
         Reaction::Bound(node) => node,
     };
-    let nodes = eliminate(trials, situation, first.clone(), |_| true)?;
+    let (nodes, allocations) = eliminate(trials, situation, first.clone(), |_| true)?;
     Ok(Decision {
         nodes,
+        allocations,
         chosen: Some(first),
         ..Decision::default()
     })
@@ -147,12 +151,12 @@ fn confirm(
 ) -> Result<()> {
     if let Some(chosen) = &decision.chosen {
         let is_tied = decision.nodes.len() > 1
-            && trials.run(situation, is_complete)? != Reaction::Bound(chosen.clone());
+            && trials.run(situation, is_final(situation))? != Reaction::Bound(chosen.clone());
         if is_tied {
             decision.chosen = None;
         }
     } else if decision.nodes.is_empty() && order < CONDITION_ORDERS {
-        let again = trials.run(situation, is_complete)?;
+        let again = trials.run(situation, is_final(situation))?;
         ensure!(
             again == Reaction::Pending(decision.clone()),
             "the decision depends on the order of the nodes: {decision:?}, {again:?}"
@@ -172,31 +176,37 @@ fn compare(trials: &mut Trials<'_>, situation: &Situation, expected: &Decision) 
         Reaction::Pending(decision) => return Ok(decision),
         Reaction::Bound(node) => node,
     };
-    let nodes = eliminate(trials, situation, first.clone(), |nodes| {
+    let (nodes, allocations) = eliminate(trials, situation, first.clone(), |nodes| {
         nodes.is_superset(&expected.nodes)
     })?;
     Ok(Decision {
         nodes,
+        allocations,
         chosen: expected.chosen.is_some().then_some(first),
         ..Decision::default()
     })
 }
 
-/// The nodes on which the pod fits: each selected node is blocked, until the pod is pending. `may_end` is whether a
-/// pending pod is final once these nodes were selected.
+/// The nodes on which the pod fits, and the allocations of its claims there: each selected node is blocked, until the pod is
+/// pending. `may_end` is whether a pending pod is final once these nodes were selected.
 fn eliminate(
     trials: &mut Trials<'_>,
     situation: &Situation,
     first: String,
     may_end: impl Fn(&BTreeSet<String>) -> bool,
-) -> Result<BTreeSet<String>> {
+) -> Result<(BTreeSet<String>, BTreeMap<String, Value>)> {
     let mut nodes = BTreeSet::new();
+    let mut allocations = BTreeMap::new();
     let mut selected = Ok(Reaction::Bound(first));
     while let Ok(Reaction::Bound(node)) = &selected {
         let node = node.clone();
         if !nodes.insert(node.clone()) {
             selected = Err(anyhow::anyhow!("bound to {node}, where its host port is in use"));
             break;
+        }
+        let allocated = trials.allocations.take();
+        if !allocated.is_null() {
+            allocations.insert(node.clone(), allocated);
         }
         trials.block(&node)?;
         let is_final = |reaction: &Reaction| matches!(reaction, Reaction::Bound(_)) || may_end(&nodes);
@@ -205,7 +215,14 @@ fn eliminate(
     for node in &nodes {
         trials.unblock(node)?;
     }
-    selected.map(|_| nodes)
+    selected.map(|_| (nodes, allocations))
+}
+
+/// Whether a reaction is recorded. A pod whose devices never become ready may first have an allocation given up, and then
+/// wait with another one: it is read until the time for a reaction is over.
+fn is_final(situation: &Situation) -> impl Fn(&Reaction) -> bool {
+    let waits = situation.device_conditions.as_ref().is_some_and(Vec::is_empty);
+    move |reaction| matches!(reaction, Reaction::Bound(_)) || !waits && is_complete(reaction)
 }
 
 /// Victims are deleted after the node was nominated.

@@ -43,6 +43,10 @@ pub struct Situation {
     pub pods: Vec<PodForm>,
     #[serde(default)]
     pub objects: Vec<Value>,
+    /// The conditions that a DRA driver reports of allocated devices with binding conditions. Set, if maybe empty, where a
+    /// pod may wait for them.
+    #[serde(default)]
+    pub device_conditions: Option<Vec<Value>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::Decision;
+use super::devices;
 use super::objects::Objects;
 use super::situation::{BLOCKED_PORT, PodForm, Situation, World};
 use super::volumes;
@@ -30,6 +31,8 @@ pub(super) struct Patience {
     pub(super) reaction: Duration,
     /// After this time without a reaction there is none: plugins may hold back a pod without a condition.
     pub(super) none: Duration,
+    /// For the devices of a pod that is not bound: kube-scheduler looks every five seconds whether they are ready.
+    pub(super) devices: Duration,
 }
 
 /// The scheduler's reaction to one pod.
@@ -49,6 +52,8 @@ pub(super) struct Trials<'a> {
     pub(super) patience: Patience,
     /// The number of pods created so far: each has a name of its own.
     pub(super) count: usize,
+    /// The allocations of the last pod that was bound; null if it has no claims.
+    pub(super) allocations: Value,
 }
 
 // === impl Reaction ===
@@ -81,8 +86,12 @@ impl Trials<'_> {
             .copy(&self.world.name, &format!("pod-{}", self.count));
         self.objects.create(&pod, &self.world.name)?;
         let reaction = self.wait(situation, &pod, is_final);
+        self.allocations = devices::allocations(self.objects, &pod)?;
         self.objects.delete(&pod, &self.world.name)?;
         self.delete_objects(situation)?;
+        if situation.device_conditions.is_some() && !matches!(reaction, Ok(Reaction::Bound(_))) {
+            time::sleep(self.patience.devices);
+        }
         reaction
     }
 
@@ -116,6 +125,7 @@ impl Trials<'_> {
         for object in situation.objects.iter().rev() {
             self.objects.delete(object, &self.world.name)?;
         }
+        devices::delete_extended_resource_claims(self.objects, &self.world.name)?;
         if has_claims(situation) {
             volumes::delete_provisioned(self.objects, &self.world.name)?;
         }
@@ -131,15 +141,22 @@ impl Trials<'_> {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let none = match situation.device_conditions {
+            Some(_) => self.patience.none.max(self.patience.devices),
+            None => self.patience.none,
+        };
         let start = time::now();
         let mut last = None;
         while start.elapsed() < self.patience.reaction {
             if has_claims(situation) {
                 volumes::complete_binding(self.objects, &self.world.name)?;
             }
+            if let Some(conditions) = &situation.device_conditions {
+                devices::report_conditions(self.objects, &self.world.name, conditions)?;
+            }
             let pod = self.objects.read(&path)?;
             let reaction = self.reaction(&pod)?;
-            let reaction = reaction.or_else(|| (start.elapsed() > self.patience.none).then(Reaction::none));
+            let reaction = reaction.or_else(|| (start.elapsed() > none).then(Reaction::none));
             let previous = std::mem::replace(&mut last, reaction);
             if let Some(reaction) = last.take_if(|reaction| is_final(reaction)) {
                 if !reaction.is_preemption() || previous.as_ref() == Some(&reaction) {
