@@ -79,15 +79,18 @@ pub(super) fn report_conditions(objects: &mut Objects, namespace: &str, conditio
     Ok(())
 }
 
-/// Deletes the claims that the scheduler created. In a cluster with all controllers they go with their pods.
-pub(super) fn delete_extended_resource_claims(objects: &mut Objects, namespace: &str) -> Result<()> {
+/// Deletes the claims that the scheduler created. In a cluster with all controllers they go with their pods. Returns whether
+/// there were any.
+pub(super) fn delete_extended_resource_claims(objects: &mut Objects, namespace: &str) -> Result<bool> {
+    let mut is_deleted = false;
     for mut claim in claims(objects, namespace)? {
         if is_extended_resource_claim(&claim) {
             claim["kind"] = json!("ResourceClaim");
             objects.delete(&claim, namespace)?;
+            is_deleted = true;
         }
     }
-    Ok(())
+    Ok(is_deleted)
 }
 
 fn is_extended_resource_claim(claim: &Value) -> bool {

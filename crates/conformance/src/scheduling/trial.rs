@@ -125,7 +125,9 @@ impl Trials<'_> {
         for object in situation.objects.iter().rev() {
             self.objects.delete(object, &self.world.name)?;
         }
-        devices::delete_extended_resource_claims(self.objects, &self.world.name)?;
+        if devices::delete_extended_resource_claims(self.objects, &self.world.name)? {
+            time::sleep(self.patience.caches);
+        }
         if has_claims(situation) {
             volumes::delete_provisioned(self.objects, &self.world.name)?;
         }
