@@ -1,6 +1,7 @@
 //! Rows over the node `n` with two small devices and a large one, and a node pool of another node.
 
 mod conditions;
+mod in_flight;
 mod shares;
 
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use setpoint_api::{GroupResource, Header, Key, ResourceVersion, Stored};
+use setpoint_api::{Header, Key, Stored};
 
 use super::allocated::{AllocatedState, DeviceId, DeviceUse};
 use super::*;
@@ -288,77 +289,6 @@ fn the_result_names_the_devices_and_their_node() {
     assert_eq!(found[0].to_json(&view), expected);
 }
 
-#[test]
-fn a_device_is_allocated_once_while_bindings_are_in_flight() {
-    let in_flight = InFlight::default();
-    let device = || vec![exclusive("s0")];
-    let (c1, c2) = (claim("c1", 1, None), claim("c2", 1, None));
-    assert!(in_flight.add("p1", Some(&*c1), device()).is_ok());
-    assert!(in_flight.add("p2", Some(&*c2), device()).is_err());
-    in_flight.remove_pod("p1");
-    assert!(in_flight.add("p2", Some(&*c2), device()).is_ok());
-}
-
-/// A version of a claim, with the device that is allocated for it.
-fn claim(name: &str, version: u64, device: Option<&str>) -> Arc<Stored> {
-    let mut header = Header::new(Key::new("default", name));
-    header.uid = name.into();
-    header.resource_version = ResourceVersion(version);
-    let results: Vec<Value> = device
-        .iter()
-        .map(|device| json!({"driver": "d", "pool": "n", "device": device, "request": "r"}))
-        .collect();
-    let mut object = json!({"metadata": {"name": name}, "spec": {"devices": requests(json!([]))}});
-    if !results.is_empty() {
-        object["status"] = json!({"allocation": {"devices": {"results": results}}});
-    }
-    Arc::new(Stored::new(header, object.to_string().into(), 1))
-}
-
-#[test]
-fn an_allocation_is_in_flight_until_the_cache_has_the_claim_as_it_was_written() {
-    let claims = Arc::new(Cache::new(GroupResource::new(
-        "resource.k8s.io",
-        "resourceclaims",
-    )));
-    let show = |claim: Arc<Stored>| claims.replace(vec![claim.clone()], claim.resource_version());
-    let plugin = DynamicResources {
-        claims: Some(claims.clone()),
-        ..DynamicResources::new(Args::default(), &Handle::default())
-    };
-    let device = exclusive("s0");
-    let is_in_use = || {
-        let allocated = plugin.in_flight.allocated_state(Some(&claims));
-        allocated.is_in_use(&device.id)
-    };
-    let is_in_flight = || {
-        plugin
-            .in_flight
-            .contains(&claims.find(&Key::new("default", "c")).unwrap())
-    };
-    show(claim("c", 1, None));
-    let devices = vec![device.clone()];
-    plugin
-        .in_flight
-        .add("p", Some(&*claim("c", 1, None)), devices.clone())
-        .unwrap();
-    plugin.in_flight.written("c", ResourceVersion(3));
-    // Another claim could not be written, so that the binding failed; this one is written and not observed yet.
-    plugin.in_flight.remove_pod("p");
-    show(claim("c", 2, None));
-    assert_eq!((is_in_flight(), is_in_use()), (true, true));
-    show(claim("c", 3, Some("s0")));
-    assert_eq!((is_in_flight(), is_in_use()), (false, true));
-    // The allocation is given up before any other cycle looked at it: the claim can be allocated again.
-    plugin
-        .in_flight
-        .add("q", Some(&*claim("c", 3, None)), devices)
-        .unwrap();
-    plugin.in_flight.written("c", ResourceVersion(4));
-    show(claim("c", 5, None));
-    assert_eq!((is_in_flight(), is_in_use()), (false, false));
-}
-
 /// A card of 2 units of memory, as a whole or in halves; the half `h1` is a device of another node.
 fn partitioned(allocated: &[&str]) -> Allocator {
     let part = |name: &str, amount: &str| {
@@ -459,26 +389,4 @@ fn more_devices_than_a_claim_may_have_and_unsatisfiable_constraints_are_errors()
         &[],
         "claim default/c0, request r: cannot add device d/n/l0 because a claim constraint would not be satisfied",
     );
-}
-
-#[test]
-fn the_devices_of_a_created_claim_are_in_flight_until_the_cache_has_it() {
-    let claims = Arc::new(Cache::new(GroupResource::new(
-        "resource.k8s.io",
-        "resourceclaims",
-    )));
-    let in_flight = InFlight::default();
-    let device = exclusive("s0");
-    let is_in_use = || in_flight.allocated_state(Some(&claims)).is_in_use(&device.id);
-    claims.replace(Vec::new(), ResourceVersion(1));
-    in_flight.add("p", None, vec![device.clone()]).unwrap();
-    assert!(is_in_use());
-    in_flight.created("p", &claim("c", 3, Some("s0")));
-    in_flight.remove_pod("p");
-    assert!(is_in_use());
-    claims.bookmark(ResourceVersion(2));
-    assert!(is_in_use());
-    // It was deleted before any cycle looked at it.
-    claims.bookmark(ResourceVersion(4));
-    assert!(!is_in_use());
 }
