@@ -64,7 +64,21 @@ fn what_a_binding_replaces_or_adds_besides_needs_the_tree() {
         &pod(&json!({}), &json!({"conditions": conditions})),
         &json!({})
     ));
+    assert!(!is_encoded(
+        &pod(&json!({}), &json!({"nominatedNodeName": "a"})),
+        &json!({})
+    ));
     assert!(is_encoded(&pod(&json!({}), &json!({})), &json!({})));
+}
+
+#[test]
+fn a_bound_pod_is_not_nominated_to_a_node() {
+    let kind = pod_kind();
+    let nominated = pod(&json!({}), &json!({"nominatedNodeName": "a"}));
+    let mut tree = tree_of(&*kind, &nominated);
+    kind.apply_action(&mut tree, Action::Bind, &binding(&json!({})), &facts());
+    assert_eq!(tree.str_at(&["status", "nominatedNodeName"]), None);
+    assert!(tree.str_at(&["spec", "nodeName"]).is_some());
 }
 
 /// Binds the pod both ways. Returns whether its bytes were enough.

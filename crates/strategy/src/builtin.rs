@@ -269,7 +269,7 @@ impl<T: Strategy> WriteStrategy for BuiltinKind<T> {
         body: &Tree,
         facts: &RequestFacts,
     ) -> Option<(CanonicalJson, Header)> {
-        let members = T::new_members_of_action(action, body, facts)?;
+        let members = T::new_members_of_action(action, object, body, facts)?;
         let written = new_members::with_members(self.shape(), object, &members)?;
         let header = self.reader.header_with_members(object.header(), &members);
         Some((written, header))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use setpoint_api::User;
+use setpoint_api::{Stored, User};
 use setpoint_schema::{Tree, fields};
 
 use crate::columns::{self, Column};
@@ -74,9 +74,14 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Changes an object as the body of an action subresource requests; see [`SubresourceKind::Action`].
     fn apply_action(_object: &mut Tree, _action: Action, _body: &Tree, _facts: &RequestFacts) {}
 
-    /// The members that [`Strategy::apply_action`] adds to an object that has none of them, if it does nothing else. Then a
-    /// stored object need not be decoded.
-    fn new_members_of_action(_action: Action, _body: &Tree, _facts: &RequestFacts) -> Option<Vec<NewMember>> {
+    /// The members that [`Strategy::apply_action`] adds to a stored object if it has none of them, if it does nothing else.
+    /// Then the object need not be decoded.
+    fn new_members_of_action(
+        _action: Action,
+        _object: &Stored,
+        _body: &Tree,
+        _facts: &RequestFacts,
+    ) -> Option<Vec<NewMember>> {
         None
     }
 

@@ -2,10 +2,13 @@
 
 use jiff::Timestamp;
 
+use setpoint_api::Stored;
+use setpoint_codec::json::scan;
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::{NewMember, meta};
 
-/// Binds a pod to the node that a Binding names, and adds the annotations and labels of the Binding.
+/// Binds a pod to the node that a Binding names, and adds the annotations and labels of the Binding. The node to which the
+/// pod was nominated is of no interest then (upstream: ClearingNominatedNodeNameAfterBinding).
 pub(super) fn bind(pod: &mut Tree, binding: &Tree, now: Timestamp) {
     assign(pod, node_name(binding), now);
     for field in [fields::ANNOTATIONS, fields::LABELS] {
@@ -16,10 +19,10 @@ pub(super) fn bind(pod: &mut Tree, binding: &Tree, now: Timestamp) {
     }
 }
 
-/// What [`bind`] adds to a pod without conditions, by a Binding without annotations: those of a pod may have to match its
-/// spec.
-pub(super) fn new_members(binding: &Tree, now: Timestamp) -> Option<Vec<NewMember>> {
-    if meta::find(binding, fields::ANNOTATIONS).is_some() {
+/// What [`bind`] adds to a pod without conditions and without a nominated node, by a Binding without annotations: those of a
+/// pod may have to match its spec.
+pub(super) fn new_members(pod: &Stored, binding: &Tree, now: Timestamp) -> Option<Vec<NewMember>> {
+    if meta::find(binding, fields::ANNOTATIONS).is_some() || has_nominated_node(pod) {
         return None;
     }
     let node = NewMember {
@@ -40,13 +43,17 @@ pub(super) fn new_members(binding: &Tree, now: Timestamp) -> Option<Vec<NewMembe
     Some([node, conditions].into_iter().chain(labels).collect())
 }
 
+fn has_nominated_node(pod: &Stored) -> bool {
+    let status = scan::find_member(pod.json(), fields::STATUS);
+    status.is_some_and(|status| scan::find_member(status, fields::NOMINATED_NODE_NAME).is_some())
+}
+
 /// Sets the node name and the `PodScheduled` condition.
 fn assign(pod: &mut Tree, node: &str, now: Timestamp) {
     pod.set(&[fields::SPEC, fields::NODE_NAME], node);
-    let conditions = pod
-        .child(fields::STATUS)
-        .map_or_default()
-        .entry(fields::CONDITIONS);
+    let status = pod.child(fields::STATUS).map_or_default();
+    status.remove(fields::NOMINATED_NODE_NAME);
+    let conditions = status.entry(fields::CONDITIONS);
     let mut list = conditions.as_list().unwrap_or_default().to_vec();
     list.retain(|condition| condition.str_at(&[fields::TYPE]) != Some("PodScheduled"));
     list.push(scheduled_condition(now));

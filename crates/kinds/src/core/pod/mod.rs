@@ -20,6 +20,7 @@ mod warnings;
 
 pub(crate) use annotations::MIRROR;
 
+use setpoint_api::Stored;
 use setpoint_api::field::Errors;
 use setpoint_schema::{Map, Tree, fields};
 use setpoint_strategy::columns::Column;
@@ -123,9 +124,14 @@ impl Strategy for Pod {
         }
     }
 
-    fn new_members_of_action(action: Action, body: &Tree, facts: &RequestFacts) -> Option<Vec<NewMember>> {
+    fn new_members_of_action(
+        action: Action,
+        pod: &Stored,
+        body: &Tree,
+        facts: &RequestFacts,
+    ) -> Option<Vec<NewMember>> {
         match action {
-            Action::Bind => binding::new_members(body, facts.now),
+            Action::Bind => binding::new_members(pod, body, facts.now),
             Action::Evict => None,
         }
     }
