@@ -387,8 +387,30 @@ def check_conflicts(servers):
     return report
 
 
-def check_allocations(servers, count):
-    """Cluster IPs and node ports are given out once, by whichever server."""
+def stored_node_ports(rig):
+    """The node ports in the bitmap that both servers allocate from."""
+    key = base64.b64encode(b"/registry/ranges/servicenodeports").decode()
+    host = rig.etcd_url.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
+    connection.request("POST", "/v3/kv/range", json.dumps({"key": key}))
+    value = base64.b64decode(json.loads(connection.getresponse().read())["kvs"][0]["value"])
+    connection.close()
+    # The second field of the message is the range, the third the bitmap, whose length takes one or two bytes.
+    rest = value.split(b"\x12\x0b30000-32767\x1a", 1)[1]
+    length, start = (rest[0], 1) if rest[0] < 0x80 else (rest[0] - 0x80 + (rest[1] << 7), 2)
+    bitmap = int.from_bytes(rest[start : start + length], "big")
+    return {30000 + bit for bit in range(bitmap.bit_length()) if bitmap >> bit & 1}
+
+
+def served_node_ports(server):
+    services = server.request("GET", "/api/v1/services")["items"]
+    ports = [port.get("nodePort") for service in services for port in service["spec"].get("ports", [])]
+    ports.extend(service["spec"].get("healthCheckNodePort") for service in services)
+    return [port for port in ports if port]
+
+
+def check_allocations(rig, servers, count):
+    """Cluster IPs and node ports are given out once, by whichever server, and both keep the bitmap of node ports."""
     path = f"/api/v1/namespaces/{NAMESPACE}/services"
 
     def create(number):
@@ -398,9 +420,27 @@ def check_allocations(servers, count):
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         specs = list(pool.map(create, range(count)))
+        # The other server deletes every third one; of another third the node ports are released by either.
+        deleted = [(servers[(number + 1) % 2], number) for number in range(0, count, 3)]
+        list(pool.map(lambda one: one[0].request("DELETE", f"{path}/allocated-{one[1]}"), deleted))
+        changed = [(servers[number // 3 % 2], number) for number in range(1, count, 3)]
+        patch = {"spec": {"type": "ClusterIP"}}
+        content_type = "application/merge-patch+json"
+        list(pool.map(lambda one: one[0].request("PATCH", f"{path}/allocated-{one[1]}", patch, content_type), changed))
+    report = []
     addresses = {spec["clusterIP"] for spec in specs}
     ports = {spec["ports"][0]["nodePort"] for spec in specs}
-    return len(addresses), len(ports)
+    if len(addresses) != count:
+        report.append(f"{len(addresses)} cluster IPs")
+    if len(ports) != count:
+        report.append(f"{len(ports)} node ports")
+    # kube-apiserver releases ports after its response.
+    served = served_node_ports(servers[0])
+    try:
+        until("the bitmap has the ports of the Services", lambda: stored_node_ports(rig) == set(served), 10)
+    except AssertionError:
+        report.append(f"the bitmap has {sorted(stored_node_ports(rig) ^ set(served))} besides or instead")
+    return report
 
 
 def check_controllers(rig, servers):
@@ -478,8 +518,8 @@ def run(rig):
     passed.append(check("writes through one are events at the other", check_watches(servers)))
     passed.append(check("of two concurrent updates one succeeds", check_conflicts(servers)))
     count = 100
-    addresses, ports = check_allocations(servers, count)
-    passed.append(check(f"{count} Services: {addresses} cluster IPs, {ports} node ports", [] if addresses == count else ["a cluster IP was given out twice"]))
+    report = check_allocations(rig, servers, count)
+    passed.append(check(f"{count} Services: as many cluster IPs and node ports, and the bitmap has these", report))
     timings = check_controllers(rig, servers)
     passed.append(check(f"a rollout by kube-controller-manager on one, requested from the other: {timings} s", []))
     kinds, objects, report = compare_lists(kube, setpoint)

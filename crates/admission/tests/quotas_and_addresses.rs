@@ -7,6 +7,7 @@ mod cluster;
 use cluster::Cluster;
 use serde_json::json;
 use setpoint_admission::Config;
+use setpoint_api::GroupResource;
 
 async fn with_quota(hard: &str, used: &str) -> Cluster {
     let cluster = Cluster::start(&Config::default()).await;
@@ -108,6 +109,96 @@ async fn a_node_port_belongs_to_one_service() {
     let created = cluster.create("services default/c", &free).await.unwrap();
     let port = created["spec"]["ports"][0]["nodePort"].as_i64().unwrap();
     assert!((30_000..=32_767).contains(&port) && port != 30_080);
+}
+
+/// A port of a Service, with its protocol, number and node port.
+fn port(protocol: &str, number: u16, node_port: u16) -> String {
+    let name = format!("p{number}-{}", protocol.to_lowercase());
+    format!(r#"{{"name":"{name}","protocol":"{protocol}","port":{number},"nodePort":{node_port}}}"#)
+}
+
+#[tokio::test]
+async fn protocols_of_one_port_share_a_node_port() {
+    let cluster = Cluster::start(&Config::default()).await;
+    let body = |ports: [String; 2]| {
+        let ports = ports.join(",");
+        format!(r#"{{"spec":{{"type":"NodePort","ports":[{ports}]}}}}"#)
+    };
+    let shared = body([port("TCP", 53, 30053), port("UDP", 53, 30053)]);
+    cluster.create("services default/dns", &shared).await.unwrap();
+    let other = body([port("TCP", 53, 30054), port("UDP", 54, 30054)]);
+    let status = cluster
+        .create("services default/other", &other)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        status.message,
+        "Service \"other\" is invalid: spec.ports[1].nodePort: Invalid value: 30054: provided port is already allocated"
+    );
+}
+
+#[tokio::test]
+async fn a_health_check_port_is_a_node_port() {
+    let cluster = Cluster::start(&Config::default()).await;
+    let body = |health: u16| {
+        format!(
+            r#"{{"spec":{{"type":"LoadBalancer","externalTrafficPolicy":"Local","allocateLoadBalancerNodePorts":false,"healthCheckNodePort":{health},"ports":[{{"port":80}}]}}}}"#
+        )
+    };
+    cluster.create("services default/a", &body(30001)).await.unwrap();
+    cluster.wait_for_caches().await;
+    for (health, why) in [
+        (30001, "provided port is already allocated"),
+        (
+            80,
+            "provided port is not in the valid range. The range of valid ports is 30000-32767",
+        ),
+    ] {
+        let status = cluster
+            .create("services default/b", &body(health))
+            .await
+            .unwrap_err();
+        let expected = format!("failed to allocate requested HealthCheck NodePort {health}: {why}");
+        assert_eq!((status.code, status.message), (500, expected));
+    }
+}
+
+/// The ports of the stored bitmap, of eight.
+fn stored_ports(cluster: &Cluster) -> Option<Vec<u8>> {
+    let range = cluster.find_range(&GroupResource::new("", "services"));
+    range.map(|range| {
+        assert_eq!(range.allocation.range, "30000-30007");
+        range.allocation.data
+    })
+}
+
+#[tokio::test]
+async fn on_a_shared_store_node_ports_are_allocated_from_a_bitmap() {
+    let config = Config {
+        shares_store: true,
+        node_port_range: (30_000, 30_007),
+        ..Config::default()
+    };
+    let cluster = Cluster::start(&config).await;
+    let body = r#"{"spec":{"type":"NodePort","ports":[{"port":80}]}}"#;
+    let dry_run = cluster
+        .create_dry_run("services default/dry", body)
+        .await
+        .unwrap();
+    assert!(dry_run["spec"]["ports"][0]["nodePort"].is_number());
+    assert_eq!(stored_ports(&cluster), None);
+    let paths: Vec<String> = (0..8).map(|at| format!("services default/s{at}")).collect();
+    let created = futures_util::future::join_all(paths.iter().map(|path| cluster.create(path, body))).await;
+    for service in created {
+        service.unwrap();
+    }
+    assert_eq!(stored_ports(&cluster), Some(vec![0xff]));
+    for path in &paths[1..] {
+        cluster.delete(path).await.unwrap();
+    }
+    let left = cluster.get(&paths[0]).await.unwrap();
+    let port = left["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+    assert_eq!(stored_ports(&cluster), Some(vec![1 << (port - 30_000)]));
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ pub mod envelope;
 mod error;
 pub mod frame;
 pub mod list;
+pub mod range_allocation;
 mod reader;
 mod reverse_buffer;
 

@@ -24,6 +24,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// The root of the store's keys: `/registry/<resource>[.<group>]/...`.
 const ROOT: &[u8] = b"/registry/";
 
+/// The segment of the keys of ranges, such as that of node ports.
+const RANGES: &str = "ranges";
+
 /// Encryption of stored values by resource.
 #[derive(Debug)]
 pub struct Encryption {
@@ -199,11 +202,13 @@ fn probe(rules: &ResourceRules) -> bool {
     is_healthy
 }
 
-/// The resource of a key, with its group: the segment after the root.
+/// The resource of a key, with its group: the segment after the root. Ranges are of no resource, and never sealed, as
+/// upstream.
 fn resource(key: &[u8]) -> Option<&str> {
     let rest = key.strip_prefix(ROOT)?;
     let end = rest.iter().position(|byte| *byte == b'/')?;
-    std::str::from_utf8(&rest[..end]).ok()
+    let segment = std::str::from_utf8(&rest[..end]).ok()?;
+    (segment != RANGES).then_some(segment)
 }
 
 /// A value that was not sealed.

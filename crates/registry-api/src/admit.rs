@@ -81,6 +81,12 @@ pub trait ObjectReader: Caches {
     /// An object, as it is in the store now.
     fn find_object(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>>;
 
+    /// The numbers that are allocated to objects of a resource, as they are in the store now; absent if they were never
+    /// stored.
+    fn find_range(&self, _resource: &GroupResource) -> Result<Option<StoredRange>, Status> {
+        Ok(None)
+    }
+
     /// Decodes an object into a tree in normal form.
     fn decode_object(&self, resource: &GroupResource, object: &Stored) -> Option<Tree>;
 
@@ -136,11 +142,28 @@ pub enum SideWrite {
         resource: GroupResource,
         old: Arc<Stored>,
     },
-    /// Nothing is written: the write relies on there being no newer object of the resource than this version.
-    NoneNewer {
-        resource: GroupResource,
-        version: ResourceVersion,
+    /// The range that objects of this resource have numbers of must still be the version that was read, or absent. It is
+    /// replaced, or else only compared.
+    Range {
+        read: Option<ResourceVersion>,
+        new: Option<RangeAllocation>,
     },
+}
+
+/// The numbers of a range that are allocated (upstream: `RangeAllocation`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RangeAllocation {
+    /// The first and the last number, as text.
+    pub range: String,
+    /// The bitmap as one big-endian number: its lowest bit is that of the first number.
+    pub data: Vec<u8>,
+}
+
+/// A stored [`RangeAllocation`], and its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRange {
+    pub allocation: RangeAllocation,
+    pub version: ResourceVersion,
 }
 
 impl OperationOptions<'_> {

@@ -17,8 +17,8 @@ pub mod virtual_resource;
 pub mod webhook;
 
 pub use admit::{
-    Admit, AdmitAll, AdmitFuture, ConversionFuture, ObjectReader, Operation, OperationOptions, Review,
-    SideWrite, kind_of,
+    Admit, AdmitAll, AdmitFuture, ConversionFuture, ObjectReader, Operation, OperationOptions,
+    RangeAllocation, Review, SideWrite, StoredRange, kind_of,
 };
 pub use connect::{AdmitConnect, AdmittedConnect, ConnectFuture, ConnectRequest};
 pub use reinvocation::{PluginReinvocation, ReinvocationContext};

@@ -10,6 +10,7 @@ use setpoint_api::options::{DeleteOptions, WriteOptions};
 use setpoint_api::{ApiVerb, GroupResource, Key, Status, Stored};
 use setpoint_registry_api::{
     ConversionFuture, ObjectReader, Operation, OperationOptions, ReinvocationContext, Review, SideWrite,
+    StoredRange,
 };
 use setpoint_schema::Tree;
 use setpoint_strategy::{Kind, Kinds, Subresource, SubresourceKind, meta};
@@ -17,6 +18,7 @@ use setpoint_strategy::{Kind, Kinds, Subresource, SubresourceKind, meta};
 use crate::conversion::ConversionError;
 use crate::metrics::AdmissionStep;
 use crate::owner_references::{self, Phase};
+use crate::ranges;
 use crate::registry::Registry;
 use crate::request_context::RequestContext;
 use crate::verbs::require_version;
@@ -37,6 +39,10 @@ impl ObjectReader for Registry {
     fn find_object(&self, resource: &GroupResource, key: &Key) -> Option<Arc<Stored>> {
         let resource = self.find_resource(resource)?;
         self.find(&resource, key).ok().flatten()
+    }
+
+    fn find_range(&self, resource: &GroupResource) -> Result<Option<StoredRange>, Status> {
+        ranges::find(self, resource)
     }
 
     fn decode_object(&self, resource: &GroupResource, object: &Stored) -> Option<Tree> {

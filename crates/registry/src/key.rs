@@ -13,6 +13,14 @@ use setpoint_api::ResourceVersion;
 /// The prefix of all keys.
 pub(crate) const ROOT: &str = "/registry/";
 
+/// The segment of the keys of ranges, which are no objects.
+pub(crate) const RANGES: &str = "ranges";
+
+/// The key of the range of a resource.
+pub(crate) fn range_key(resource: &GroupResource) -> Bytes {
+    Bytes::from(format!("{ROOT}{RANGES}/{resource}"))
+}
+
 /// The prefix of the keys of one resource.
 pub(crate) fn prefix(resource: &GroupResource) -> String {
     format!("{ROOT}{resource}/")

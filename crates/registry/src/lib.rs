@@ -41,6 +41,7 @@ mod names;
 mod object_size;
 mod owner_references;
 mod page;
+mod ranges;
 mod served_resources;
 mod side_writes;
 mod stored_object;

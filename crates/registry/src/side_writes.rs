@@ -1,8 +1,8 @@
-//! Side writes: further objects that admission writes in the transaction of an object, if they are on the same store.
+//! Side writes: further objects, and ranges, that admission writes in the transaction of an object, if they are on the same
+//! store.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use setpoint_api::options::WriteOptions;
 use setpoint_api::{Gvr, Key, Status, Stored, Target};
 use setpoint_registry_api::SideWrite;
@@ -13,7 +13,7 @@ use setpoint_strategy::{Subresource, meta, top_level};
 use crate::request_context::RequestContext;
 use crate::verbs::set_system_fields;
 use crate::write_txn::WriteTxn;
-use crate::{error, field_managers, key};
+use crate::{error, field_managers, ranges};
 
 /// The field manager of side writes.
 const MANAGER: &str = "kube-apiserver";
@@ -36,7 +36,11 @@ fn add_one(
     txn: &mut WriteTxn<'_>,
 ) -> Result<(), Status> {
     let (resource, old) = match &side_write {
-        SideWrite::Create { resource, .. } | SideWrite::NoneNewer { resource, .. } => (resource, None),
+        SideWrite::Range { read, new } => {
+            ranges::add(context, *read, new.as_ref(), txn);
+            return Ok(());
+        }
+        SideWrite::Create { resource, .. } => (resource, None),
         SideWrite::Update { resource, old, .. }
         | SideWrite::Delete { resource, old }
         | SideWrite::Unchanged { resource, old } => (resource, Some(old.clone())),
@@ -58,14 +62,8 @@ fn add_one(
         SideWrite::Create { object, .. } => create(&other, object, txn)?,
         SideWrite::Update { old, object, .. } => update(other, old, object, txn)?,
         SideWrite::Delete { old, .. } => txn.add_delete(backend, other.storage_key(old.key())),
-        SideWrite::NoneNewer { version, .. } => {
-            let unchanged = Compare::Unchanged {
-                prefix: Bytes::from(other.resource.prefix.clone()),
-                since: key::revision(version),
-            };
-            txn.add_compare(backend, unchanged);
-        }
-        SideWrite::Unchanged { .. } => {}
+        // Only compared, or added above.
+        SideWrite::Unchanged { .. } | SideWrite::Range { .. } => {}
     }
     Ok(())
 }

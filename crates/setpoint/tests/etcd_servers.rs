@@ -15,6 +15,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use cluster::etcd_process::EtcdProcess;
 use cluster::{Cluster, replica_set};
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -23,7 +24,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, ResourceQuota, Secre
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use setpoint_api::Status;
 use setpoint_api::options::{DeleteOptions, ListOptions};
-use setpoint_client::{Client, Http};
+use setpoint_client::{Client, Http, Patch};
+use setpoint_codec::protobuf::range_allocation;
+use setpoint_etcd::{EtcdConfig, TlsFiles};
+use setpoint_registry::EtcdLayout;
+use setpoint_store::{Op, Put, Store, Txn};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -318,6 +323,118 @@ async fn cl7_two_servers_allocate_each_node_port_and_cluster_ip_once() {
         let accepted = created.iter().filter(|one| one.is_ok()).count();
         assert_eq!(accepted, 1, "{port}: {created:?}");
     }
+}
+
+/// Another server on the same etcd, as far as the bitmap of node ports is concerned: kube-apiserver.
+struct OtherServer(Store);
+
+const NODE_PORTS: &[u8] = b"/registry/ranges/services";
+
+impl OtherServer {
+    async fn open(etcd: &Etcd) -> Self {
+        let servers = [etcd.process.url.clone()];
+        let config = EtcdConfig::new(&servers, &TlsFiles::default()).unwrap();
+        let mut store = setpoint_store::Config::new(Arc::new(|| 0));
+        store.codec = Arc::new(EtcdLayout::new("/registry", &setpoint_kinds::builtin()));
+        Self(setpoint_etcd::open(config, store).await.unwrap())
+    }
+
+    /// The bitmap of the ports that are allocated.
+    async fn read(&self) -> Vec<u8> {
+        self.0.confirm().await.unwrap();
+        let record = self.0.snapshot().get(NODE_PORTS).unwrap();
+        let (range, data) = range_allocation::decode(&record.value).unwrap();
+        assert_eq!(range, "30000-30015");
+        data
+    }
+
+    async fn write(&self, data: &[u8]) {
+        let put = Put {
+            key: Bytes::from_static(NODE_PORTS),
+            value: range_allocation::encode("30000-30015", data).into(),
+            ..Put::default()
+        };
+        let txn = Txn {
+            compares: Vec::new(),
+            ops: vec![Op::Put(put)],
+        };
+        self.0.commit(txn).await.unwrap();
+    }
+}
+
+fn only_port(created: &Service) -> i32 {
+    let ports = created.spec.as_ref().unwrap().ports.as_ref().unwrap();
+    ports[0].node_port.unwrap()
+}
+
+/// CL7: node ports are allocated from the bitmap that kube-apiserver has in etcd, and it is written with the Service.
+#[tokio::test(flavor = "multi_thread")]
+async fn cl7_the_bitmap_of_node_ports_is_read_and_written() {
+    let Some(etcd) = Etcd::start() else { return };
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let flags = ["--nodes=0", "--service-node-port-range=30000-30015"];
+    let server = etcd.server(&dir, &flags);
+    let services = server.client().namespaced::<Service>("default");
+    let create = async |name: &str, port| {
+        let created = services.create(&node_port_service(name, port)).await;
+        created.map(|created| created.to_owned().unwrap())
+    };
+    let other = OtherServer::open(&etcd).await;
+    create("first", 30001).await.unwrap();
+    assert_eq!(other.read().await, [2]);
+
+    // The other server has allocated all ports but 30009, to Services that it has yet to write.
+    other.write(&[0xfd, 0xff]).await;
+    let taken = create("taken", 30003).await.unwrap_err();
+    assert!(
+        taken.message.ends_with("provided port is already allocated"),
+        "{taken:?}"
+    );
+    assert_eq!(only_port(&create("second", 0).await.unwrap()), 30009);
+    assert_eq!(other.read().await, [0xff, 0xff]);
+    let full = create("third", 0).await.unwrap_err();
+    assert!(full.message.ends_with("range is full"), "{full:?}");
+
+    // It releases them all, and that of the first Service, which is not allocated again while the Service has it.
+    other.write(&[2, 0]).await;
+    let taken = create("again", 30001).await.unwrap_err();
+    assert!(
+        taken.message.ends_with("provided port is already allocated"),
+        "{taken:?}"
+    );
+    create("chosen", 30003).await.unwrap();
+    assert_eq!(other.read().await, [2, 8]);
+    services.delete("first", DeleteOptions::default()).await.unwrap();
+    let patch = Patch::merge(&serde_json::json!({"spec": {"type": "ClusterIP"}})).unwrap();
+    services.patch("chosen", &patch).await.unwrap();
+    assert_eq!(other.read().await, [2, 0]);
+
+    // A copy has the Services and no bitmap, which servers calculate.
+    let backup = dir.path().join("copy").display().to_string();
+    drop(server);
+    let copies = [
+        [etcd.process.url.as_str(), backup.as_str(), "--to-backup"],
+        [backup.as_str(), etcd.process.url.as_str(), "--etcd-prefix=/copy"],
+    ];
+    for arguments in copies {
+        let copy = Command::new(env!("CARGO_BIN_EXE_setpoint"))
+            .args(["store", "copy"])
+            .args(arguments)
+            .output();
+        let copy = copy.unwrap();
+        assert!(copy.status.success(), "{}", String::from_utf8_lossy(&copy.stderr));
+    }
+    let copied = etcd.server(&dir, &[&flags[..], &["--etcd-prefix=/copy"]].concat());
+    let services = copied.client().namespaced::<Service>("default");
+    let taken = services
+        .create(&node_port_service("other", 30009))
+        .await
+        .unwrap_err();
+    assert!(
+        taken.message.ends_with("provided port is already allocated"),
+        "{taken:?}"
+    );
+    services.create(&node_port_service("free", 30010)).await.unwrap();
 }
 
 /// CL7: a quota is not exceeded by writes to two servers at once.

@@ -10,10 +10,11 @@ use serde_json::Value;
 use setpoint_admission::{Chain, Config};
 use setpoint_api::options::{DeleteOptions, GetOptions, ListOptions, WriteOptions};
 use setpoint_api::{
-    Clock, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User, Verb,
+    Clock, GroupResource, Gvr, Key, Payload, Request, Response, Serve, Status, SystemClock, Target, User,
+    Verb,
 };
 use setpoint_registry::{Registry, WatchCaches};
-use setpoint_registry_api::WebhookClient;
+use setpoint_registry_api::{ObjectReader, StoredRange, WebhookClient};
 use setpoint_store::Store;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -83,6 +84,25 @@ impl Cluster {
         };
         let verb = Verb::Create(Payload::json(body.to_string()), WriteOptions::default());
         Ok(object(self.call(user, target, verb).await?))
+    }
+
+    /// What a create would store.
+    pub async fn create_dry_run(&self, path: &str, body: &str) -> Result<Value, Status> {
+        let (gvr, key) = parse(path);
+        let mut body: Value = serde_json::from_str(body).unwrap();
+        body["metadata"]["name"] = key.name().into();
+        let options = WriteOptions {
+            dry_run: true,
+            ..WriteOptions::default()
+        };
+        let verb = Verb::Create(Payload::json(body.to_string()), options);
+        let target = Target::in_namespace(gvr, key.namespace());
+        Ok(object(self.call(User::component("tester"), target, verb).await?))
+    }
+
+    /// The numbers that are allocated to objects of a resource.
+    pub fn find_range(&self, resource: &GroupResource) -> Option<StoredRange> {
+        self.registry.find_range(resource).unwrap()
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, Status> {

@@ -11,7 +11,7 @@ use setpoint_api::{Clock, SystemClock};
 use setpoint_encryption::Encryption;
 use setpoint_etcd::{EtcdConfig, TlsFiles};
 use setpoint_registry::{EtcdLayout, etcd_layout};
-use setpoint_store::{Compare, Config, Op, Snapshot, Store, Txn, open_private_dir};
+use setpoint_store::{Compare, Config, Op, Record, Snapshot, Store, Txn, open_private_dir};
 use tokio::task::JoinSet;
 
 use super::store_dir;
@@ -78,7 +78,7 @@ pub(super) async fn copy(args: &Copy) -> Result<()> {
     eprintln!(
         "{} has {} objects at revision {}",
         args.from,
-        objects.count(OBJECTS),
+        count(&objects),
         objects.revision()
     );
     write(args, &to, &source, &to_encryption).await?;
@@ -87,7 +87,7 @@ pub(super) async fn copy(args: &Copy) -> Result<()> {
     println!(
         "{} holds {} objects at revision {}, equal to those of {}",
         args.to,
-        written.snapshot().count(OBJECTS),
+        count(&written.snapshot()),
         written.snapshot().revision(),
         args.from
     );
@@ -190,7 +190,7 @@ async fn write(args: &Copy, to: &Location, source: &Store, encryption: &Arc<Encr
         Location::Etcd(servers) => {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
             let target = open(args, to, encryption, &clock).await?;
-            let existing = target.snapshot().count(OBJECTS);
+            let existing = count(&target.snapshot());
             ensure!(
                 existing == 0,
                 "{} already has {existing} objects under {}",
@@ -206,10 +206,10 @@ async fn write(args: &Copy, to: &Location, source: &Store, encryption: &Arc<Encr
 
 /// Writes each object in a transaction of its own, as servers do: a watch must not see two objects at one revision.
 async fn write_objects(objects: &Snapshot, target: &Store) -> Result<()> {
-    let total = objects.count(OBJECTS);
+    let total = count(objects);
     let mut writes = JoinSet::new();
     let mut written = 0;
-    for record in objects.prefix(OBJECTS) {
+    for record in records(objects) {
         if writes.len() >= WRITES_IN_FLIGHT {
             finish(writes.join_next().await)?;
         }
@@ -231,6 +231,16 @@ async fn write_objects(objects: &Snapshot, target: &Store) -> Result<()> {
     Ok(())
 }
 
+/// The records of all objects.
+fn records(snapshot: &Snapshot) -> impl Iterator<Item = Arc<Record>> + '_ {
+    let records = snapshot.prefix(OBJECTS);
+    records.filter(|record| etcd_layout::is_object_key(&record.key))
+}
+
+fn count(snapshot: &Snapshot) -> usize {
+    records(snapshot).count()
+}
+
 /// The outcome of a write.
 fn finish<T, J: std::error::Error + Send + Sync + 'static>(
     ended: Option<Result<Result<T, setpoint_store::Error>, J>>,
@@ -244,7 +254,7 @@ fn finish<T, J: std::error::Error + Send + Sync + 'static>(
 /// Compares two maps, apart from resource versions.
 fn verify(from: &Snapshot, to: &Snapshot) -> Result<()> {
     let mut different = 0;
-    for record in from.prefix(OBJECTS) {
+    for record in records(from) {
         let copied = to.get(&record.key);
         let is_equal = copied.is_some_and(|copied| {
             etcd_layout::put_again(&copied).value == etcd_layout::put_again(&record).value
@@ -254,7 +264,7 @@ fn verify(from: &Snapshot, to: &Snapshot) -> Result<()> {
             different += 1;
         }
     }
-    let (from, to) = (from.count(OBJECTS), to.count(OBJECTS));
+    let (from, to) = (count(from), count(to));
     ensure!(from == to, "the copy has {to} objects, the original {from}");
     ensure!(different == 0, "{different} objects differ from the original");
     Ok(())

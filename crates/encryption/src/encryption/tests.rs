@@ -269,3 +269,14 @@ async fn a_running_server_reads_the_file_again() {
     stop.cancel();
     running.join_all().await;
 }
+
+#[test]
+fn a_range_is_never_sealed() {
+    let all = format!(
+        "- resources: [\"*.*\"]\n  providers: [{}]\n",
+        element("aesgcm", &[("key1", 1)])
+    );
+    let encryption = ConfigFile::new(&all).load().unwrap();
+    assert!(seal(&encryption, CONFIG_MAP, b"value").is_some());
+    assert_eq!(seal(&encryption, b"/registry/ranges/services", b"value"), None);
+}

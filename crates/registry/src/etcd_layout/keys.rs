@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use setpoint_strategy::Kinds;
+use setpoint_strategy::{KindInfo, Kinds};
 
 use crate::key;
 
@@ -17,7 +17,15 @@ pub(super) struct KeyLayout {
     paths: HashMap<String, String>,
     /// By the path in etcd, the segment of the map's keys.
     segments: HashMap<String, String>,
+    ranges: Vec<Range>,
     selection: Selection,
+}
+
+/// The range of a resource: the segment of its objects, and the path in etcd.
+#[derive(Debug)]
+struct Range {
+    segment: String,
+    path: String,
 }
 
 /// Which resources the store has. The keys of others are skipped, since they are those of another store.
@@ -32,8 +40,8 @@ pub(super) enum Selection {
 
 impl KeyLayout {
     pub(super) fn new(prefix: &str, kinds: &Kinds) -> Self {
-        let stored = kinds.iter().filter(|kind| kind.info().is_storage_version());
-        let paths: HashMap<String, String> = stored
+        let stored = || kinds.iter().filter(|kind| kind.info().is_storage_version());
+        let paths: HashMap<String, String> = stored()
             .map(|kind| {
                 let segment = kind.info().storage.group_resource().to_string();
                 (segment, key::upstream_path(kind.info()))
@@ -48,6 +56,7 @@ impl KeyLayout {
                 prefix => format!("/{prefix}/"),
             },
             segments: segments.collect(),
+            ranges: stored().filter_map(|kind| Range::of(kind.info())).collect(),
             paths,
             selection: Selection::All,
         }
@@ -66,6 +75,10 @@ impl KeyLayout {
     pub(super) fn to_etcd(&self, map_key: &[u8]) -> Option<String> {
         let (segment, object) = key::split(map_key)?;
         let prefix = &self.prefix;
+        if segment == key::RANGES {
+            let range = self.ranges.iter().find(|range| range.segment == object)?;
+            return Some(format!("{prefix}{}", range.path));
+        }
         match self.paths.get(segment) {
             Some(path) => Some(format!("{prefix}{path}/{object}")),
             // Only custom kinds are not in the table; their groups have a dot.
@@ -80,6 +93,10 @@ impl KeyLayout {
     pub(super) fn parse_etcd(&self, stored_key: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(stored_key).ok()?;
         let path = text.strip_prefix(&self.prefix)?;
+        if let Some(range) = self.ranges.iter().find(|range| range.path == path) {
+            let is_selected = self.selection.contains(&range.segment);
+            return is_selected.then(|| format!("{}{}/{}", key::ROOT, key::RANGES, range.segment));
+        }
         let (first, rest) = path.split_once('/')?;
         if let Some(segment) = self.segments.get(first) {
             return self.map_key(segment, rest);
@@ -95,6 +112,16 @@ impl KeyLayout {
     fn map_key(&self, segment: &str, object: &str) -> Option<String> {
         let is_key = !object.is_empty() && object.split('/').count() <= 2 && !object.ends_with('/');
         (is_key && self.selection.contains(segment)).then(|| format!("{}{segment}/{object}", key::ROOT))
+    }
+}
+
+impl Range {
+    fn of(info: &KindInfo) -> Option<Self> {
+        let name = info.rules.upstream.range_allocation;
+        (!name.is_empty()).then(|| Self {
+            segment: info.storage.group_resource().to_string(),
+            path: format!("{}/{name}", key::RANGES),
+        })
     }
 }
 
@@ -191,11 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn the_range_of_a_resource_has_a_name_of_its_own() {
+        check("/registry/ranges/services", "/registry/ranges/servicenodeports");
+        assert_eq!(layout().to_etcd(b"/registry/ranges/pods"), None);
+    }
+
+    #[test]
     fn keys_that_are_not_of_objects_are_skipped() {
         for stored_key in [
             "/registry/masterleases/192.0.2.2",
             "/registry/peerserverleases/apiserver-a",
-            "/registry/ranges/servicenodeports",
+            "/registry/ranges/serviceips",
             "/registry/pods/",
             "/registry/pods/a/b/c",
             "/registry/services/other/a/b",
@@ -235,6 +268,20 @@ mod tests {
             layout.select(selection);
             let parsed = [event, pod].map(|key| layout.parse_etcd(key.as_bytes()));
             assert_eq!(parsed.each_ref().map(Option::as_deref), expected);
+        }
+    }
+
+    #[test]
+    fn a_range_is_on_the_store_of_its_resource() {
+        let services = || HashSet::from(["services".to_owned()]);
+        for (selection, expected) in [
+            (Selection::Except(services()), None),
+            (Selection::Only(services()), Some("/registry/ranges/services")),
+        ] {
+            let mut layout = layout();
+            layout.select(selection);
+            let parsed = layout.parse_etcd(b"/registry/ranges/servicenodeports");
+            assert_eq!(parsed.as_deref(), expected);
         }
     }
 

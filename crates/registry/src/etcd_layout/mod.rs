@@ -2,8 +2,8 @@
 //! kube-apiserver, so that both can serve the same data.
 //!
 //! `keys` maps the store's keys to Kubernetes' paths, `values` the store's JSON to Kubernetes' storage encoding: protobuf
-//! for most built-in kinds, JSON for custom resources. Keys under the prefix that are not those of objects, such as the
-//! bitmaps of node ports, are skipped; they belong to kube-apiserver. `server_leases` has those of the servers' leases.
+//! for most built-in kinds, JSON for custom resources. Besides objects the map has the ranges that numbers are allocated from.
+//! Other keys under the prefix are skipped; they belong to kube-apiserver. `server_leases` has those of the servers' leases.
 //!
 //! Facts: `pkg/kubeapiserver/default_storage_factory_builder.go` and
 //! `staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go` in Kubernetes.
@@ -20,7 +20,7 @@ use setpoint_api::GroupResource;
 use setpoint_store::{Attachment, DecodedValue, Error, Put, Record, Revision, StoredValue, ValueCodec};
 use setpoint_strategy::Kinds;
 
-use crate::stored_object;
+use crate::{key, stored_object};
 use keys::{KeyLayout, Selection};
 use values::ValueLayout;
 
@@ -97,6 +97,12 @@ impl ValueCodec for EtcdLayout {
             attachment: Attachment::default(),
         })
     }
+}
+
+/// Whether a key of the map is that of an object, not of a range. A copy has no range: the servers calculate it from the
+/// objects.
+pub fn is_object_key(map_key: &[u8]) -> bool {
+    key::split(map_key).is_some_and(|(segment, _)| segment != key::RANGES)
 }
 
 /// The put that writes the object of a record again, to another store: its resource version is to be stamped.

@@ -4,6 +4,8 @@
 //! A value may be in any version of its kind, since it was written by an earlier server. It is decoded as a request in that
 //! version would be: fields that the version does not have are dropped, defaults are set, and it is converted to the storage
 //! version.
+//!
+//! The map has a range as it is stored: `ranges` decodes it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,6 +60,9 @@ impl ValueLayout {
     /// The bytes in etcd of a value of the map.
     pub(super) fn encode(&self, put: &Put) -> Result<Vec<u8>, String> {
         let (segment, object_key) = key::split(&put.key).ok_or("not the key of an object")?;
+        if segment == key::RANGES {
+            return Ok(put.value.to_vec());
+        }
         let Some(kind) = self.stored.get(segment) else {
             return Ok(with_line_break(match put.stamp {
                 Some(offset) => stored_object::without_version(&put.value, offset),
@@ -77,6 +82,9 @@ impl ValueLayout {
     /// The value of the map of bytes in etcd that were written at `revision`.
     pub(super) fn decode(&self, map_key: &[u8], value: &[u8], revision: Revision) -> Result<Vec<u8>, String> {
         let (segment, _) = key::split(map_key).ok_or("not the key of an object")?;
+        if segment == key::RANGES {
+            return Ok(value.to_vec());
+        }
         let written = match self.stored.get(segment) {
             Some(kind) => self.decode_builtin(kind, value)?,
             None => self.decode_custom(value)?,

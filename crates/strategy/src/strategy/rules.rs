@@ -72,6 +72,9 @@ pub struct UpstreamQuirks {
     pub error_storage_path: &'static str,
     /// How Kubernetes encodes the objects in etcd.
     pub etcd_encoding: EtcdEncoding,
+    /// The name under which Kubernetes keeps a bitmap of the numbers that are allocated to objects of the kind, if there is
+    /// one.
+    pub range_allocation: &'static str,
     /// How an empty list is encoded in a field that is always shown.
     pub empty: EmptyCollections,
     /// The resource in NotFound errors, if it differs.
@@ -155,6 +158,7 @@ impl Rules {
             discovery_storage_version: "",
             error_storage_path: "",
             etcd_encoding: EtcdEncoding::Protobuf,
+            range_allocation: "",
             empty: EmptyCollections::AsNull,
             not_found_resource: "",
             bad_field_label_message: "field label not supported: {label}",
@@ -258,6 +262,11 @@ impl Rules {
 
     pub const fn etcd_encoding(mut self, encoding: EtcdEncoding) -> Self {
         self.upstream.etcd_encoding = encoding;
+        self
+    }
+
+    pub const fn range_allocation(mut self, name: &'static str) -> Self {
+        self.upstream.range_allocation = name;
         self
     }
 

@@ -57,7 +57,8 @@ impl Strategy for Service {
         .name(NameRule::Label)
         .create_on_update()
         .returns_deleted()
-        .error_storage_path("services/specs");
+        .error_storage_path("services/specs")
+        .range_allocation("servicenodeports");
 
     fn default_fields(service: &mut Tree) {
         set_defaults(service.child(fields::SPEC));
