@@ -41,8 +41,13 @@ impl NodeProperties {
 impl From<RawNode> for NodeProperties {
     fn from(node: RawNode) -> Self {
         let images = node.status.images.into_iter();
-        let images =
-            images.flat_map(|image| image.names.into_iter().map(move |name| (name, image.size_bytes)));
+        let images = images.flat_map(|image| {
+            image
+                .names
+                .into_iter()
+                .flatten()
+                .map(move |name| (name, image.size_bytes))
+        });
         let mut declared_features = node.status.declared_features;
         declared_features.sort();
         Self {
@@ -93,6 +98,27 @@ struct RawStatus {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawImage {
-    names: Vec<CompactString>,
+    /// `null` of an image without a name, such as one whose name another image has taken.
+    names: Option<Vec<CompactString>>,
     size_bytes: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::node_from;
+
+    #[test]
+    fn a_node_with_an_image_without_a_name_has_its_resources() {
+        let status = json!({
+            "allocatable": { "pods": "110" },
+            "images": [{ "names": null, "sizeBytes": 1 }, { "names": ["app:1"], "sizeBytes": 2 }],
+        });
+        let node = node_from("n1", json!({ "status": status }));
+        let properties = NodeProperties::read(&node);
+        assert_eq!(properties.max_pods, 110);
+        assert_eq!(properties.images, BTreeMap::from([("app:1".into(), 2)]));
+    }
 }
