@@ -26,8 +26,9 @@ use crate::request::options::StatusError;
 use crate::request::payload::{self, ReceivedPayload};
 use crate::request::{ResourceRequest, options};
 use crate::respond;
+use crate::socket;
 use crate::table::{self, IncludeObject, RenderOptions};
-use crate::watch::{WatchBody, socket};
+use crate::watch::WatchBody;
 use verb::{target, with_options};
 
 /// A response of more bytes may take long to encode.
@@ -367,7 +368,7 @@ fn write(
                 open_watch,
             );
             match setpoint_streaming::websocket::is_upgrade(&exchange.head.headers) {
-                true => socket::accept(shared, exchange.head, events)?,
+                true => socket::accept(shared, exchange.head, &[], |_| events)?,
                 false => respond::stream(negotiated.format, Body::Watch(Box::new(events))),
             }
         }

@@ -29,6 +29,7 @@ pub mod request;
 pub mod resource_metrics;
 mod respond;
 pub mod serve;
+mod socket;
 mod table;
 pub mod tls;
 pub mod version;

@@ -13,6 +13,7 @@ use setpoint_api::{Bookmark, Clock, Event, Key, Stored, Watch};
 use setpoint_api::{Header, Status};
 use setpoint_codec::protobuf::{TypeMeta, frame};
 use setpoint_strategy::KindInfo;
+use setpoint_streaming::websocket::{self, Opcode};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::FRAME_BYTES;
@@ -20,9 +21,11 @@ use crate::filters::flow_control::ExecutingRequest;
 use crate::metrics::OpenWatch;
 use crate::negotiate::{Format, Representation};
 use crate::protobuf;
+use crate::socket::MessageSource;
 use crate::table::RenderOptions;
 
-pub(crate) mod socket;
+/// Length prefix of a protobuf frame, which a WebSocket message does not need.
+const LENGTH_BYTES: usize = 4;
 
 /// The body of a watch.
 pub struct WatchBody {
@@ -73,11 +76,6 @@ impl WatchBody {
         self.poll_up_to(FRAME_BYTES, context)
     }
 
-    /// The next event by itself.
-    pub(crate) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.poll_up_to(1, context)
-    }
-
     /// The next events that are ready, up to about this many bytes.
     fn poll_up_to(&mut self, bytes: usize, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
@@ -109,11 +107,6 @@ impl WatchBody {
             return Poll::Ready(None);
         }
         Poll::Pending
-    }
-
-    /// Whether events are JSON rather than protobuf.
-    pub(crate) fn is_text(&self) -> bool {
-        self.protobuf_type.is_none()
     }
 
     fn write(&mut self, out: &mut Vec<u8>, event: &Event) {
@@ -154,6 +147,25 @@ impl WatchBody {
             Some((type_meta, message)) => frame::write("ERROR", &type_meta, &message, out),
             None => setpoint_codec::frame::write("ERROR", &json, out),
         }
+    }
+}
+
+impl MessageSource for WatchBody {
+    /// One event: text for JSON and binary for protobuf.
+    fn poll_message(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Option<std::io::Result<()>>> {
+        let is_text = self.protobuf_type.is_none();
+        self.poll_up_to(1, context).map(|event| {
+            let event = event?;
+            match is_text {
+                true => websocket::write(Opcode::Text, &event, out),
+                false => websocket::write(Opcode::Binary, &event[LENGTH_BYTES..], out),
+            }
+            Some(Ok(()))
+        })
     }
 }
 
