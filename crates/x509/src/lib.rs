@@ -23,7 +23,7 @@ pub use certificate::Certificate;
 pub use error::Error;
 pub use extension::{Extension, GeneralName};
 pub use name::{Attribute, Name};
-pub use private_key::{PrivateKey, pkcs8_encodings};
+pub use private_key::{KeyType, PrivateKey, pkcs8_encodings};
 pub use public_key::{PublicKeyInfo, encode_elliptic_curve_key, encode_rsa_key};
 pub use request::{CertificateRequest, sign_request};
 pub use template::CertificateTemplate;

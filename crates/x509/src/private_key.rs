@@ -24,6 +24,14 @@ enum KeyPair {
     Rsa(Box<rsa::KeyPair>),
 }
 
+/// The types of keys that can be generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyType {
+    EcdsaP256,
+    EcdsaP384,
+    Ed25519,
+}
+
 /// The curves, with the algorithm of their signatures.
 const CURVES: [(&EcdsaSigningAlgorithm, &[u32]); 2] = [
     (&signature::ECDSA_P256_SHA256_ASN1_SIGNING, oid::ECDSA_WITH_SHA256),
@@ -33,8 +41,18 @@ const CURVES: [(&EcdsaSigningAlgorithm, &[u32]); 2] = [
 impl PrivateKey {
     /// Generates a P-256 key. Returns it with its PEM text.
     pub fn generate() -> Result<(Self, String), Error> {
-        let (curve, _) = CURVES[0];
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(curve, &SystemRandom::new()).map_err(|_| Error::Random)?;
+        Self::generate_of_type(KeyType::EcdsaP256)
+    }
+
+    /// Generates a key of this type. Returns it with its PEM text.
+    pub fn generate_of_type(key_type: KeyType) -> Result<(Self, String), Error> {
+        let random = SystemRandom::new();
+        let pkcs8 = match key_type {
+            KeyType::EcdsaP256 => EcdsaKeyPair::generate_pkcs8(CURVES[0].0, &random),
+            KeyType::EcdsaP384 => EcdsaKeyPair::generate_pkcs8(CURVES[1].0, &random),
+            KeyType::Ed25519 => Ed25519KeyPair::generate_pkcs8(&random),
+        };
+        let pkcs8 = pkcs8.map_err(|_| Error::Random)?;
         let key = Self::from_pkcs8(pkcs8.as_ref()).ok_or(Error::Random)?;
         Ok((key, pem::encode(pem::PRIVATE_KEY, pkcs8.as_ref())))
     }

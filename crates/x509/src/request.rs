@@ -98,6 +98,7 @@ fn requested_extensions(mut attributes: Reader<'_>) -> Option<Vec<Extension<'_>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyType;
 
     #[test]
     fn a_signed_request_has_its_subject_and_is_verified_by_its_key() {
@@ -118,5 +119,15 @@ mod tests {
             ["system:nodes"]
         );
         assert_eq!(request.public_key.raw, key.public_key_info());
+    }
+
+    #[test]
+    fn keys_of_every_type_sign_requests() {
+        for key_type in [KeyType::EcdsaP256, KeyType::EcdsaP384, KeyType::Ed25519] {
+            let (key, _) = PrivateKey::generate_of_type(key_type).unwrap();
+            let der = sign_request(&Name::encode(&[]), &key).unwrap();
+            let request = CertificateRequest::from_der(&der).unwrap();
+            assert_eq!(request.verify_signature(), Ok(()), "{key_type:?}");
+        }
     }
 }

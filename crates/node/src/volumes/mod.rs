@@ -16,9 +16,11 @@ mod node_affinity;
 mod objects;
 mod ownership;
 mod payload;
+mod pod_certificate;
 mod projection;
 pub(crate) mod subpath;
 mod token;
+mod trust_bundle;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -35,6 +37,7 @@ use crate::container_config::files::create_pod_directory;
 use crate::container_config::{EnvSources, NodeFacts, identity, pod_directory, spec};
 use objects::ObjectReader;
 use ownership::Ownership;
+use pod_certificate::CredentialStore;
 use token::TokenCache;
 
 /// How often volumes are compared with the API objects they come from.
@@ -45,6 +48,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 pub struct VolumeManager {
     objects: ObjectReader,
     tokens: TokenCache,
+    credentials: CredentialStore,
     clock: Arc<dyn Clock>,
     node: Arc<NodeFacts>,
     /// The pods with volumes whose objects may change, by uid.
@@ -88,6 +92,7 @@ impl VolumeManager {
         Self {
             objects: ObjectReader::new(client.clone(), clock.clone()),
             tokens: TokenCache::new(client, clock.clone()),
+            credentials: CredentialStore::default(),
             clock,
             node,
             live: Mutex::default(),
@@ -126,6 +131,7 @@ impl VolumeManager {
     pub async fn unmount(&self, uid: &str) -> Result<(), VolumeError> {
         self.live.lock().remove(uid);
         self.tokens.forget(uid);
+        self.credentials.forget(uid);
         let directory = pod_directory(&self.node.root, uid);
         let removed = blocking(move || cleanup::remove(&directory)).await;
         removed.map_err(|message| VolumeError {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -28,7 +27,7 @@ const CACHE_OBJECTS: usize = 512;
 /// Reads objects.
 #[derive(Debug)]
 pub(super) struct ObjectReader {
-    client: Client,
+    pub(super) client: Client,
     clock: Arc<dyn Clock>,
     cache: Mutex<HashMap<CacheKey, (Timestamp, Arc<Stored>)>>,
     /// The Services of all namespaces as they were last listed; `None` before.
@@ -51,20 +50,6 @@ pub(super) struct ConfigMapData {
 #[serde(default)]
 pub(super) struct SecretData {
     pub(super) data: BTreeMap<String, ByteString>,
-}
-
-/// The fields of a ClusterTrustBundle that volumes need.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TrustBundleView {
-    spec: TrustBundleSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct TrustBundleSpec {
-    signer_name: String,
-    trust_bundle: String,
 }
 
 impl ObjectReader {
@@ -101,46 +86,6 @@ impl ObjectReader {
             Err(status) if status.is_not_found() && optional => Ok(SecretData::default()),
             read => decode(read),
         }
-    }
-
-    /// The certificates of a trust bundle by name, or of all bundles of a signer.
-    pub(super) async fn trust_bundle(
-        &self,
-        source: &v1::ClusterTrustBundleProjection,
-    ) -> Result<String, String> {
-        let bundles = self.client.all::<ClusterTrustBundle>();
-        let optional = source.optional == Some(true);
-        let mut texts = Vec::new();
-        if let Some(name) = &source.name {
-            match bundles.dynamic().get(name).await {
-                Err(status) if status.is_not_found() && optional => {}
-                read => texts.push(decode::<TrustBundleView>(read)?.spec.trust_bundle),
-            }
-        } else {
-            let selector = source.label_selector.clone().unwrap_or_default();
-            let labels = setpoint_client::label_selector(&selector).map_err(|error| error.to_string())?;
-            let options = ListOptions {
-                labels,
-                ..ListOptions::default()
-            };
-            let listed = bundles
-                .dynamic()
-                .list(&options)
-                .await
-                .map_err(|status| status.message.to_string())?;
-            for stored in listed.items {
-                let spec = decode::<TrustBundleView>(Ok(stored))?.spec;
-                if Some(&spec.signer_name) == source.signer_name.as_ref() {
-                    texts.push(spec.trust_bundle);
-                }
-            }
-        }
-        if texts.is_empty() && !optional {
-            return Err(
-                "combination of signerName and labelSelector matched zero ClusterTrustBundles".to_owned(),
-            );
-        }
-        Ok(texts.concat())
     }
 
     /// The objects that the environment of a container refers to.
@@ -211,6 +156,13 @@ impl ObjectReader {
         self.cached(key, read.dynamic().get(name)).await
     }
 
+    /// A ServiceAccount.
+    pub(super) async fn read_account(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
+        let read = self.client.namespaced::<v1::ServiceAccount>(namespace);
+        let key = ("serviceaccounts", namespace.to_owned(), name.to_owned());
+        self.cached(key, read.dynamic().get(name)).await
+    }
+
     /// A PersistentVolumeClaim.
     pub(super) async fn read_claim(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
         let read = self.client.namespaced::<v1::PersistentVolumeClaim>(namespace);
@@ -260,7 +212,7 @@ impl ObjectReader {
     }
 }
 
-fn decode<T: for<'de> Deserialize<'de>>(read: Result<Arc<Stored>, Status>) -> Result<T, String> {
+pub(super) fn decode<T: for<'de> Deserialize<'de>>(read: Result<Arc<Stored>, Status>) -> Result<T, String> {
     let stored = read.map_err(|status| status.message.to_string())?;
     stored.decode().map_err(|error| error.to_string())
 }

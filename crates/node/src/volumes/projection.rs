@@ -3,13 +3,14 @@
 use k8s_openapi::api::core::v1;
 
 use super::payload::{self, Payload, ProjectedFile};
+use super::pod_certificate::CredentialKey;
 use super::{MountedVolume, VolumeManager, atomic_writer, blocking, empty_dir, ownership::Ownership};
 use crate::container_config::{field_value, identity, resource_value, spec};
 
 /// The mode of files where the API server set none.
 const DEFAULT_MODE: i32 = 0o644;
 
-/// The mode of tokens that only the pod's group or user may read.
+/// The mode of credentials that only the pod's group or user may read.
 const PRIVATE_MODE: i32 = 0o600;
 
 /// Whether the volume's files come from API objects.
@@ -57,7 +58,7 @@ impl VolumeManager {
     }
 
     async fn payload(&self, pod: &v1::Pod, volume: &v1::Volume) -> Result<Payload, String> {
-        let [_, namespace, _] = identity(pod);
+        let [_, namespace, uid] = identity(pod);
         if let Some(source) = &volume.config_map {
             let optional = source.optional == Some(true);
             let data = self.objects.config_map(namespace, &source.name, optional).await?;
@@ -78,8 +79,13 @@ impl VolumeManager {
         let projected = volume.projected.clone().unwrap_or_default();
         let mode = projected.default_mode.unwrap_or(DEFAULT_MODE);
         let (mut all, mut errors) = (Payload::new(), Vec::new());
-        for source in projected.sources.iter().flatten() {
-            match self.projected_source(pod, source, mode).await {
+        for (index, source) in projected.sources.iter().flatten().enumerate() {
+            let key = CredentialKey {
+                pod_uid: uid.to_owned(),
+                volume: volume.name.clone(),
+                source: index,
+            };
+            match self.projected_source(pod, (source, key), mode).await {
                 Ok(files) => all.extend(files),
                 Err(error) => errors.push(error),
             }
@@ -94,7 +100,7 @@ impl VolumeManager {
     async fn projected_source(
         &self,
         pod: &v1::Pod,
-        source: &v1::VolumeProjection,
+        (source, key): (&v1::VolumeProjection, CredentialKey),
         mode: i32,
     ) -> Result<Payload, String> {
         let [_, namespace, _] = identity(pod);
@@ -112,36 +118,24 @@ impl VolumeManager {
             return self.downward_payload(pod, source.items.as_deref(), mode);
         }
         if let Some(source) = &source.service_account_token {
-            return self.token_payload(pod, source, mode).await;
+            let token = self.tokens.token(pod, source).await?;
+            return Ok(private_payload(pod, mode, [(Some(&source.path), token)]));
         }
         if let Some(source) = &source.cluster_trust_bundle {
-            let bundle = self.objects.trust_bundle(source).await?;
-            let file = ProjectedFile::new(bundle.into_bytes(), mode);
-            return Ok(Payload::from([(source.path.clone(), file)]));
+            let anchors = self.objects.trust_anchors(source).await?;
+            return Ok(private_payload(pod, mode, [(Some(&source.path), anchors)]));
+        }
+        if let Some(source) = &source.pod_certificate {
+            let credentials = self.pod_credentials(pod, source, key).await?;
+            let bundle = format!("{}{}", credentials.key, credentials.chain);
+            let files = [
+                (source.credential_bundle_path.as_ref(), bundle),
+                (source.key_path.as_ref(), credentials.key),
+                (source.certificate_chain_path.as_ref(), credentials.chain),
+            ];
+            return Ok(private_payload(pod, mode, files));
         }
         Err("unsupported source of a projected volume".to_owned())
-    }
-
-    async fn token_payload(
-        &self,
-        pod: &v1::Pod,
-        source: &v1::ServiceAccountTokenProjection,
-        mode: i32,
-    ) -> Result<Payload, String> {
-        let token = self.tokens.token(pod, source).await?;
-        let owner = common_user(pod);
-        let has_group = spec(pod)
-            .security_context
-            .as_ref()
-            .is_some_and(|context| context.fs_group.is_some());
-        let mode = if owner.is_some() || has_group {
-            PRIVATE_MODE
-        } else {
-            mode
-        };
-        let mut file = ProjectedFile::new(token.into_bytes(), mode);
-        file.owner = owner;
-        Ok(Payload::from([(source.path.clone(), file)]))
     }
 
     fn downward_payload(
@@ -179,7 +173,33 @@ impl VolumeManager {
     }
 }
 
-/// The user that all containers run as, if it is one and set: it owns the pod's tokens.
+/// Files that only the pod's group or user may read, if the pod sets one. Those without a path are left out.
+fn private_payload<'a>(
+    pod: &v1::Pod,
+    mode: i32,
+    files: impl IntoIterator<Item = (Option<&'a String>, String)>,
+) -> Payload {
+    let owner = common_user(pod);
+    let spec = spec(pod);
+    let context = spec.security_context.as_ref();
+    let has_group = context.is_some_and(|context| context.fs_group.is_some());
+    let mode = if owner.is_some() || has_group {
+        PRIVATE_MODE
+    } else {
+        mode
+    };
+    let named = files
+        .into_iter()
+        .filter_map(|(path, text)| Some((path.filter(|path| !path.is_empty())?, text)));
+    let file = |(path, text): (&String, String)| {
+        let mut file = ProjectedFile::new(text.into_bytes(), mode);
+        file.owner = owner;
+        (path.clone(), file)
+    };
+    named.map(file).collect()
+}
+
+/// The user that all containers run as, if it is one and set: it owns the pod's credentials.
 fn common_user(pod: &v1::Pod) -> Option<i64> {
     let spec = spec(pod);
     let of_pod = spec
