@@ -27,6 +27,8 @@ pub(crate) struct HeaderReader {
     /// `{"kind":"...","apiVersion":"...",`, with the length `body_at`; of custom kinds the keys are sorted.
     head: String,
     body_at: u32,
+    kind: String,
+    api_version: String,
 }
 
 /// A node of the path tree.
@@ -60,6 +62,8 @@ impl HeaderReader {
             paths,
             body_at: u32::try_from(head.len()).expect("a kind's name fits into 32 bits"),
             head,
+            kind: info.gvk.kind.to_string(),
+            api_version: info.gvk.api_version().to_string(),
         }
     }
 
@@ -73,9 +77,15 @@ impl HeaderReader {
         }
     }
 
-    /// Whether the JSON starts with this kind and version.
+    /// Whether the JSON has this kind and version. The keys of a custom object are sorted: a field of its own may come before
+    /// them, or between the two.
     pub(crate) fn has_own_type_meta(&self, json: &[u8]) -> bool {
+        let has = |name, value: &str| {
+            let found = scan::find_member(json, name).unwrap_or_default();
+            matches!(found, [b'"', text @ .., b'"'] if text == value.as_bytes())
+        };
         json.starts_with(self.head.as_bytes())
+            || (has(fields::API_VERSION, &self.api_version) && has(fields::KIND, &self.kind))
     }
 
     /// The JSON must be canonical.

@@ -161,6 +161,22 @@ fn an_object_that_its_webhook_has_not_converted_is_an_error() {
     );
 }
 
+#[test]
+fn an_object_is_in_its_version_whatever_fields_come_before_its_kind() {
+    let crd = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"},
+        "conversion": {"strategy": "Webhook"}, "versions": [
+        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
+    let kinds = kinds_of(&source(crd));
+    let json =
+        br#"{"aaa":1,"apiVersion":"example.com/v1","hostPort":"h:1","kind":"Thing","metadata":{"name":"a"}}"#;
+    let stored = kinds[0]
+        .stored(Key::new("", "a"), ResourceVersion(7), Bytes::from_static(json))
+        .unwrap();
+    let is_other = |kind: &Arc<dyn Kind>| kind.webhook_conversion().unwrap().is_other_version(&stored);
+    assert_eq!((is_other(&kinds[0]), is_other(&kinds[1])), (false, true));
+}
+
 fn one_kind(version: &str) -> Arc<dyn Kind> {
     let crd = format!(
         r#"{{"spec": {{"group": "example.com", "scope": "Cluster", "names": {{"plural": "things", "kind": "Thing"}},
