@@ -17,6 +17,7 @@ use crate::container_config::{
     termination_message_path,
 };
 use crate::image_pulls::PullRecords;
+use crate::logs::Entry;
 use crate::volumes::{MountedVolumes, VolumeManager};
 
 /// At most this much of a termination message is reported.
@@ -143,28 +144,27 @@ fn read_start(path: &Path) -> String {
 }
 
 /// The end of a file, from the beginning of a line.
-fn read_end(path: &Path) -> io::Result<String> {
+fn read_end(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = std::fs::File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(LOG_TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(match (start, text.split_once('\n')) {
-        (1.., Some((_, rest))) => rest.to_owned(),
-        _ => text.into_owned(),
-    })
+    let first_end = bytes.iter().position(|byte| *byte == b'\n');
+    if let (1.., Some(first_end)) = (start, first_end) {
+        bytes.drain(..=first_end);
+    }
+    Ok(bytes)
 }
 
-/// The last lines of a log in the format of the runtime interface: time, stream and tag precede the text.
+/// The last lines of a log. A last line that the container did not end has no end in the text either.
 fn log_end(path: &Path) -> String {
     let log = read_end(path).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().collect();
+    let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
     let last = &lines[lines.len().saturating_sub(MAX_LOG_LINES)..];
-    let text = last
-        .iter()
-        .map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default());
-    let text: String = text.map(|line| format!("{line}\n")).collect();
+    let entries = last.iter().filter_map(|line| Entry::parse(line));
+    let text = entries.map(|entry| entry.text).collect::<Vec<_>>().concat();
+    let text = String::from_utf8_lossy(&text);
     let mut start = text.len().saturating_sub(MAX_LOG_BYTES);
     while !text.is_char_boundary(start) {
         start += 1;
@@ -200,5 +200,14 @@ mod tests {
         std::fs::write(&path, lines.concat()).unwrap();
         assert_eq!(log_end(&path), "not \u{fffd} UTF-8\nlast\n");
         assert!(read_end(&path).unwrap().len() < 1 << 17);
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_is_read_without_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.log");
+        let log = "2026-01-01T00:00:00Z stdout F one\n2026-01-01T00:00:00Z stdout P DONE\n";
+        std::fs::write(&path, log).unwrap();
+        assert_eq!(log_end(&path), "one\nDONE");
     }
 }
