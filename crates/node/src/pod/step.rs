@@ -165,6 +165,7 @@ impl PodStep<'_> {
 
     /// Plans and carries out until nothing is left to do now. Returns when that may change by itself.
     async fn start(&self) -> Result<Option<Timestamp>, Error> {
+        self.reconciler.executor.setup.update_volumes(&self.pod);
         for _ in 0..MAX_STEPS {
             if !self.record.lock().work.is_idle() {
                 return Ok(None);

@@ -127,6 +127,20 @@ impl VolumeManager {
         Ok(mounted)
     }
 
+    /// The volumes of a pod that runs follow its labels and annotations from now on, also if an earlier agent mounted them.
+    pub fn update_pod(&self, pod: &v1::Pod) {
+        if !spec(pod).volumes.iter().flatten().any(projection::is_projection) {
+            return;
+        }
+        let [_, _, uid] = identity(pod);
+        let is_mounted = || pod_directory(&self.node.root, uid).is_dir();
+        let version = |pod: &v1::Pod| pod.metadata.resource_version.clone();
+        let known = self.live.lock().get(uid).map(|known| version(known));
+        if known.map_or_else(is_mounted, |known| known != version(pod)) {
+            self.live.lock().insert(uid.to_owned(), Arc::new(pod.clone()));
+        }
+    }
+
     /// Unmounts and removes the volumes of a pod, and everything else in its directory.
     pub async fn unmount(&self, uid: &str) -> Result<(), VolumeError> {
         self.live.lock().remove(uid);
@@ -278,5 +292,43 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use setpoint_testkit::Cluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn mounted_volumes_follow_the_labels_of_their_pod() {
+        let (cluster, directory) = (Cluster::start().await, tempfile::tempdir().unwrap());
+        let facts = NodeFacts {
+            root: directory.path().to_owned(),
+            ..NodeFacts::default()
+        };
+        let clock: Arc<dyn Clock> = Arc::new(cluster.clock.clone());
+        let manager = VolumeManager::new(cluster.client("node"), clock, Arc::new(facts));
+        let pod = |version: &str, label: &str| -> v1::Pod {
+            serde_json::from_value(json!({
+                "metadata": { "name": "web", "uid": "u1", "resourceVersion": version, "labels": { "a": label } },
+                "spec": { "containers": [], "volumes": [{ "name": "info", "downwardAPI": {} }] },
+            }))
+            .unwrap()
+        };
+        let label = || {
+            let live = manager.live.lock();
+            live.get("u1")
+                .map(|pod| pod.metadata.labels.clone().unwrap()["a"].clone())
+        };
+        manager.update_pod(&pod("1", "x"));
+        assert_eq!(label(), None, "it is not mounted");
+        create_pod_directory(directory.path(), "u1").unwrap();
+        manager.update_pod(&pod("1", "x"));
+        assert_eq!(label().as_deref(), Some("x"));
+        manager.update_pod(&pod("2", "y"));
+        assert_eq!(label().as_deref(), Some("y"));
     }
 }

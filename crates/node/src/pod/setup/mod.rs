@@ -137,6 +137,13 @@ impl Setup {
         }
     }
 
+    /// Lets the volumes of a pod follow its labels and annotations.
+    pub(crate) fn update_volumes(&self, pod: &BoundPod) {
+        if let Self::Host(host) = self {
+            host.volumes.update_pod(&pod.object);
+        }
+    }
+
     /// Removes the volumes and files of a pod that is removed.
     pub(crate) async fn unmount(&self, uid: &str) {
         if let Self::Host(host) = self {
