@@ -1,5 +1,6 @@
 //! Images of containers: the pull policy, and the back-off of images that cannot be pulled.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +18,34 @@ use crate::image_pulls::{ImageAccess, PulledWith};
 const REPORT_BACKOFF_AFTER: Duration = Duration::from_secs(1);
 
 impl PodExecutor {
+    /// Pulls the images of the volumes that a container mounts, if their policies require it. `Err` is why the container
+    /// waits.
+    pub(super) async fn ensure_volume_images(
+        &self,
+        pod: &BoundPod,
+        container: &v1::Container,
+        record: &SharedRecord,
+        cancel: &CancellationToken,
+    ) -> Result<(), WaitingReason> {
+        let mounts = container.volume_mounts.iter().flatten();
+        let mounted: BTreeSet<&str> = mounts.map(|mount| mount.name.as_str()).collect();
+        let volumes = pod.spec().volumes.iter().flatten();
+        for volume in volumes.filter(|volume| mounted.contains(volume.name.as_str())) {
+            let Some(source) = &volume.image else {
+                continue;
+            };
+            // Policy, back-off and events are those of a container of this name with this image.
+            let container = v1::Container {
+                name: container.name.clone(),
+                image: source.reference.clone(),
+                image_pull_policy: source.pull_policy.clone(),
+                ..v1::Container::default()
+            };
+            self.ensure_image(pod, &container, record, cancel).await?;
+        }
+        Ok(())
+    }
+
     /// The image of a container, pulled if its policy requires it. `Err` is why the container waits.
     pub(super) async fn ensure_image(
         &self,

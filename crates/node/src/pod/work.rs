@@ -153,6 +153,8 @@ impl PodExecutor {
     ) -> Result<(), WaitingReason> {
         let (pod, container) = (&*work.pod, work.pod.container(at));
         self.update_backoff(work, container);
+        self.ensure_volume_images(pod, container, &work.record, &work.cancel)
+            .await?;
         let image = self
             .ensure_image(pod, container, &work.record, &work.cancel)
             .await?;

@@ -187,6 +187,37 @@ async fn an_image_that_was_there_before_and_a_public_one_need_no_credentials() {
 }
 
 #[tokio::test]
+async fn the_image_of_a_volume_is_pulled_by_its_policy_and_with_its_pods_credentials() {
+    let node = Node::start().await;
+    node.create_pull_secret("keys", PASSWORD).await;
+    let mounts = json!({ "volumeMounts": [{ "name": "data", "mountPath": "/data" }] });
+    let volume = |policy: &str, secret: &str| {
+        let image = json!({ "reference": format!("{PRIVATE_REGISTRY}/data:1"), "pullPolicy": policy });
+        json!({
+            "volumes": [{ "name": "data", "image": image }], "imagePullSecrets": [{ "name": secret }],
+        })
+    };
+    node.create_pod("never", mounts.clone(), volume("Never", "keys"))
+        .await;
+    node.until_waiting("never", "ErrImageNeverPull").await;
+    node.create_pod("first", mounts.clone(), volume("IfNotPresent", "keys"))
+        .await;
+    node.until_running("first").await;
+    assert_eq!(
+        node.runtime.pulls(),
+        2,
+        "the image of the volume and that of the container"
+    );
+    node.create_pod("always", mounts.clone(), volume("Always", "keys"))
+        .await;
+    node.until_running("always").await;
+    assert_eq!(node.runtime.pulls(), 3);
+    node.create_pod("guest", mounts, volume("IfNotPresent", "none"))
+        .await;
+    node.until_waiting("guest", "ImagePullBackOff").await;
+}
+
+#[tokio::test]
 async fn a_post_start_hook_ends_when_its_pod_is_deleted() {
     let node = Node::start().await;
     let hook = json!({ "lifecycle": { "postStart": { "exec": { "command": [ENDLESS] } } } });
