@@ -107,16 +107,10 @@ fn unobserved_status(
     if let Some(old) = old.filter(|old| old.state.as_ref().is_some_and(|state| state.terminated.is_some())) {
         return old.clone();
     }
-    let has_init = !input.pod.containers(ContainerKind::Init).is_empty();
-    let reason = if has_init {
-        "PodInitializing"
-    } else {
-        "ContainerCreating"
-    };
     let mut status = ContainerStatus {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
-        state: Some(waiting(reason, "")),
+        state: Some(waiting(creation_reason(input), "")),
         volume_mounts: volume_mounts(container),
         ..ContainerStatus::default()
     };
@@ -151,7 +145,17 @@ fn state(input: StatusInput<'_>, record: &ContainerRecord, old: Option<&Containe
         ContainerState::Unknown if was_running(old) => {
             unknown_termination("The container could not be located when the pod was terminated")
         }
-        ContainerState::Created | ContainerState::Unknown => waiting("", ""),
+        // It is started next. The kubelet gives no reason here, but reports the state only if it takes a second.
+        ContainerState::Created => waiting(creation_reason(input), ""),
+        ContainerState::Unknown => waiting("", ""),
+    }
+}
+
+/// Why a container waits that is about to be created or started.
+fn creation_reason(input: StatusInput<'_>) -> &'static str {
+    match input.pod.containers(ContainerKind::Init).is_empty() {
+        true => "ContainerCreating",
+        false => "PodInitializing",
     }
 }
 

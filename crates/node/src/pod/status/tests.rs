@@ -157,6 +157,19 @@ fn a_pod_whose_image_is_pulled_is_pending() {
 }
 
 #[test]
+fn a_container_that_is_created_waits_for_its_start() {
+    let reason = |pod: Value, name: &str, list: &str| {
+        let created = container(name, 0, ContainerState::Created);
+        let status = status_of(pod, SandboxState::Ready, vec![created]);
+        status[list][0]["state"]["waiting"]["reason"].clone()
+    };
+    assert_eq!(reason(pod(), "c", "containerStatuses"), "ContainerCreating");
+    let mut with_init = pod();
+    with_init["spec"]["initContainers"] = json!([{ "name": "i", "image": "app" }]);
+    assert_eq!(reason(with_init, "i", "initContainerStatuses"), "PodInitializing");
+}
+
+#[test]
 fn fl8_a_terminated_pod_reports_its_exit_code_and_time() {
     let mut pod = pod();
     pod["spec"]["restartPolicy"] = json!("Never");
