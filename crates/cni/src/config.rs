@@ -68,13 +68,38 @@ pub(crate) struct RuntimeConfig {
     pub(crate) port_mappings: Vec<PortMapping>,
 }
 
-/// A port of the node that is forwarded to the pod.
+/// A port of the node that is forwarded to the pod. containerd writes the names of its Go fields, which plugins in Go read as
+/// well: `HostPort` for `hostPort`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PortMapping {
+    #[serde(alias = "HostPort")]
     pub(crate) host_port: u16,
+    #[serde(alias = "ContainerPort")]
     pub(crate) container_port: u16,
+    #[serde(alias = "Protocol")]
     pub(crate) protocol: String,
-    #[serde(rename = "hostIP")]
+    #[serde(rename = "hostIP", alias = "HostIP")]
     pub(crate) host_ip: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_with_the_names_of_the_convention_and_with_those_of_containerd() {
+        let expected = PortMapping {
+            host_port: 8080,
+            container_port: 80,
+            protocol: "tcp".to_owned(),
+            host_ip: "127.0.0.1".to_owned(),
+        };
+        for text in [
+            r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp","hostIP":"127.0.0.1"}"#,
+            r#"{"HostPort":8080,"ContainerPort":80,"Protocol":"tcp","HostIP":"127.0.0.1"}"#,
+        ] {
+            assert_eq!(serde_json::from_str::<PortMapping>(text).unwrap(), expected);
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 mod cgroups;
 mod eviction;
+mod host_ports;
 mod join;
 mod kudo;
 mod metrics;
