@@ -206,7 +206,7 @@ fn every_document_of_a_stream_is_parsed() {
 #[test]
 fn an_error_in_any_document_is_an_error_of_the_stream() {
     assert!(parse_all(b"a: 1\n---\nb: [\n").is_err());
-    // An anchor ends with its document.
+    // An anchor ends with its YAML document.
     assert!(parse_all(b"a: &x 1\n---\nb: *x\n").is_err());
 }
 
