@@ -27,6 +27,7 @@ use crate::request::options::StatusError;
 use crate::respond;
 
 mod exec;
+mod links;
 mod locate;
 mod log;
 mod network;

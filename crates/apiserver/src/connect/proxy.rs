@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use http::header::LOCATION;
+use http::header::{HOST, LOCATION};
 use http::{HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use setpoint_api::User;
 
 use super::BackendAddress;
+use super::links::Links;
 use super::locate::{self, ObjectReader};
 use super::relay::{self, BackendRequest};
 use crate::body::Body;
@@ -35,11 +36,33 @@ pub(super) async fn handle(
         return Ok(redirect_with_slash(exchange.base_path, &exchange.head.uri));
     }
     let backend = backend(exchange, resource, user).await?;
+    let links = links(exchange, path, &backend);
     let path = if path.is_empty() { "/" } else { path };
     let request = BackendRequest::of(exchange.head, path, exchange.head.uri.query().unwrap_or_default())
+        .with_forwarded_uri(&format!("{}{path}", links.prefix))
         .with_body(body.take());
     let response = relay::forward(exchange, backend, request).await;
-    response.map_err(|error| locate::unavailable(&format!("error trying to reach service: {error}")))
+    let mut response =
+        response.map_err(|error| locate::unavailable(&format!("error trying to reach service: {error}")))?;
+    links.rewrite(&mut response);
+    Ok(response)
+}
+
+/// The links of the response to a request for this path of the backend.
+fn links(exchange: &Exchange<'_>, path: &str, backend: &BackendAddress) -> Links {
+    let uri = &exchange.head.uri;
+    let prefix = uri.path().strip_suffix(path).unwrap_or_default();
+    let host = exchange
+        .head
+        .headers
+        .get(HOST)
+        .and_then(|host| host.to_str().ok());
+    let authority = uri.authority().map(http::uri::Authority::as_str);
+    Links {
+        prefix: format!("{}{prefix}", exchange.base_path),
+        backend: backend.to_string(),
+        host: host.or(authority).unwrap_or_default().to_owned(),
+    }
 }
 
 /// The path after `/proxy`.

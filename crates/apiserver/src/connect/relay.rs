@@ -76,6 +76,16 @@ impl BackendRequest {
         self
     }
 
+    /// Names the path that the client has requested.
+    pub(super) fn with_forwarded_uri(mut self, path: &str) -> Self {
+        if let Ok(path) = HeaderValue::try_from(path) {
+            self.request
+                .headers_mut()
+                .insert(HeaderName::from_static("x-forwarded-uri"), path);
+        }
+        self
+    }
+
     pub(super) fn path_and_query(&self) -> String {
         self.request.uri().to_string()
     }
