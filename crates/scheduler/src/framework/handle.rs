@@ -17,6 +17,7 @@ pub struct Handle {
 }
 
 impl Default for Handle {
+    /// A handle without caches: plugins are built with it to check their configuration, and by tests.
     fn default() -> Self {
         Self {
             caches: None,

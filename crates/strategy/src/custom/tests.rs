@@ -130,14 +130,16 @@ fn an_object_is_in_the_request_version_and_is_stored_in_the_storage_version() {
     assert!(text.contains(r#""status":{"ok":true}"#), "{text}");
 }
 
-/// Webhooks are not called yet, and an object that is not converted would be wrong data.
+/// A kind in two versions, between which a webhook converts.
+const CONVERTED_BY_WEBHOOK: &str = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"},
+    "conversion": {"strategy": "Webhook"}, "versions": [
+    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+    {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
+
+/// The registry calls the webhook before; an object that is not converted would be wrong data.
 #[test]
 fn an_object_that_its_webhook_has_not_converted_is_an_error() {
-    let crd = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"},
-        "conversion": {"strategy": "Webhook"}, "versions": [
-        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
-        {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
-    let kinds = kinds_of(&source(crd));
+    let kinds = kinds_of(&source(CONVERTED_BY_WEBHOOK));
     let json =
         br#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","resourceVersion":"7"}}"#;
     let stored = kinds[0]
@@ -163,11 +165,7 @@ fn an_object_that_its_webhook_has_not_converted_is_an_error() {
 
 #[test]
 fn an_object_is_in_its_version_whatever_fields_come_before_its_kind() {
-    let crd = r#"{"spec": {"group": "example.com", "names": {"plural": "things", "kind": "Thing"},
-        "conversion": {"strategy": "Webhook"}, "versions": [
-        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
-        {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#;
-    let kinds = kinds_of(&source(crd));
+    let kinds = kinds_of(&source(CONVERTED_BY_WEBHOOK));
     let json =
         br#"{"aaa":1,"apiVersion":"example.com/v1","hostPort":"h:1","kind":"Thing","metadata":{"name":"a"}}"#;
     let stored = kinds[0]
